@@ -289,3 +289,87 @@ fn copy_trusted_side(from: &Path, to: &Path) {
         std::fs::copy(from.join(file), to.join(file)).unwrap();
     }
 }
+
+/// Many epochs for what fills it, and as many until a flush has given all of it back.
+const NARROW: &str = "--capacity 2000 --value-size 32 --read-batches 2 --batch 64 \
+    --write-batch 16 --interval-ms 5";
+/// Records that one command writes over many epochs.
+const AT_ONCE: usize = 500;
+
+fn connected(server: &Server) -> Connection {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{}/", server.port)).unwrap();
+    client.get_connection().unwrap()
+}
+
+/// `MSET` of records of which all names begin so.
+fn set_many(client: &mut Connection, begin: &str, count: usize) -> RedisResult<()> {
+    let mut command = redis::cmd("MSET");
+    (0..count).for_each(|n| _ = command.arg(format!("{begin}:{n}")).arg("v"));
+    command.exec(client)
+}
+
+/// Fills a store and returns how many keys there are then.
+fn fill(client: &mut Connection, round: u64) -> usize {
+    for size in [100, 10, 1] {
+        for number in 0.. {
+            match set_many(client, &format!("{round}:{size}:{number}"), size) {
+                Ok(()) => {}
+                Err(error) if error.code() == Some("OOM") => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    redis::cmd("DBSIZE").query(client).unwrap()
+}
+
+fn count(client: &mut Connection, pattern: &str) -> usize {
+    redis::cmd("KEYS").arg(pattern).query::<Vec<String>>(client).unwrap().len()
+}
+
+/// A full store is flushed, and one command writes much while that is being given back. Killed anywhere in
+/// between, each is there whole or not at all, and the store takes as much as before.
+#[test]
+fn what_a_flush_leaves_and_what_follows_it_survive_a_kill_whole_or_not_at_all() {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+    let seed = number("FOGBANK_KILL_SEED").unwrap_or(now);
+    println!("FOGBANK_KILL_SEED={seed}");
+    let mut random = Randomness::repeatable(seed).stream(Purpose::Workload);
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        let started = Server::try_fogbank_of(NARROW, folder.path(), &[]);
+        started.unwrap_or_else(|said| panic!("seed {seed}: it did not start: {said}"))
+    };
+    let (mut full, mut flushed, mut written) = (None, 0, 0);
+    redis::cmd("FLUSHALL").exec(&mut connected(&start())).unwrap(); // which takes a record for ever
+    for round in 0..number("FOGBANK_KILLS").unwrap_or(6) {
+        let server = start();
+        let mut client = connected(&server);
+        let keys = fill(&mut client, round);
+        assert_eq!(*full.get_or_insert(keys), keys, "seed {seed}: room is lost in round {round}");
+        assert!(keys > 1_900, "{keys}");
+        let after = Duration::from_millis(random.next_u64() % 800);
+        let (is_flushed, is_written) = std::thread::scope(|scope| {
+            let told = scope.spawn(|| {
+                let is_flushed = redis::cmd("FLUSHALL").exec(&mut client).is_ok();
+                (is_flushed, is_flushed && set_many(&mut client, "new", AT_ONCE).is_ok())
+            });
+            std::thread::sleep(after);
+            drop(server);
+            told.join().unwrap()
+        });
+        let server = start();
+        let mut client = connected(&server);
+        let (old, new) = (count(&mut client, "[0-9]*"), count(&mut client, "new:*"));
+        let told = format!("seed {seed}: {old} old and {new} new of {keys}");
+        match (old, new) {
+            (0, 0) => assert!(!is_written, "{told}"),
+            (0, AT_ONCE) => {}
+            (old, 0) => assert!(old == keys && !is_flushed, "{told}"),
+            _ => panic!("{told}"),
+        }
+        flushed += usize::from(old == 0);
+        written += usize::from(new > 0);
+        redis::cmd("FLUSHALL").exec(&mut client).unwrap();
+    }
+    println!("{flushed} flushed, {written} written");
+}

@@ -126,7 +126,9 @@ impl StoreConfig {
         };
         match *error {
             // No figure that is known would be enough.
-            Error::TooLarge { what: Bound::Reads | Bound::Writes, .. } => Some("split it".into()),
+            Error::TooLarge { what: Bound::Reads | Bound::Writes | Bound::Reply, .. } => {
+                Some("split it".into())
+            }
             Error::TooLarge { what: Bound::Steps, needed, limit } => {
                 let more = needed.saturating_sub(limit).div_ceil(2);
                 let capacity = (self.capacity as usize).saturating_add(more);
@@ -141,7 +143,7 @@ impl StoreConfig {
                 let slots = bytes.div_ceil(limit.div_ceil(self.write_batch.max(1)).max(1));
                 by_shape(format!("--write-batch {slots}"), bytes, |limits| limits.key_bytes_max)
             }
-            Error::OutOfSpace => {
+            Error::OutOfSpace | Error::NoRoom(_) => {
                 let twice = self.capacity.saturating_mul(2);
                 let larger = |(_, shape): &&(Preset, PresetShape)| shape.capacity > self.capacity;
                 let such = TABLE.iter().find(larger).map(|(preset, shape)| {

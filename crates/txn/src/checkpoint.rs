@@ -7,11 +7,13 @@
 //!          then ceil(value length / block bytes) addresses u32        (all little-endian)
 //!          bit 31 of the value length: the removal of this record is staged
 //!          bit 30: this record is staged; one of the same key that is not comes before it
+//!          both: another attribute of this record is staged, a u64 behind the addresses
 //! bound    8 + capacity * (2 + key_budget_bytes + 8 + 4 + 4)
 //! ```
 //!
 //! Keys, their bytes and their blocks are all bounded by the capacity, so the bound is public and
-//! never exceeded; what is staged counts as records beside them. Free addresses are those that no
+//! never exceeded; what is staged counts as records beside them, and a staged attribute as bytes of
+//! keys. Free addresses are those that no
 //! record holds.
 //! What the cloud sees: as many pieces as the bound asks for, each padded to its length.
 
@@ -22,6 +24,7 @@ use crate::directory::{Blocks, Directory, Entry};
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::record::Stat;
+use crate::stage::Staged;
 
 /// The tag of the first piece.
 pub const FIRST_TAG: u16 = 0x4000;
@@ -106,10 +109,19 @@ impl Pieces {
             let mut stored = directory.stored(&next);
             while data.len() < self.piece_bytes {
                 let Some((key, entry, staged)) = stored.next() else { break };
-                let goes = if matches!(staged, Some(None)) { GOES } else { 0 };
-                entry.inspect(|entry| append(&mut data, directory, key, entry, goes));
-                let put = staged.and_then(Option::as_ref);
-                put.inspect(|entry| append(&mut data, directory, key, entry, STAGED));
+                let flags = match staged {
+                    Some(Staged::Removal) => GOES,
+                    Some(Staged::Attribute(_)) => GOES | STAGED,
+                    _ => 0,
+                };
+                entry.inspect(|entry| append(&mut data, directory, key, entry, flags));
+                match staged {
+                    Some(Staged::Put(entry)) => append(&mut data, directory, key, entry, STAGED),
+                    Some(Staged::Attribute(entry)) => {
+                        data.extend_from_slice(&entry.stat().attr.to_le_bytes());
+                    }
+                    _ => {}
+                }
             }
             self.next = stored.next().map(|(key, ..)| key.clone());
         }
@@ -171,10 +183,15 @@ fn read(mut stream: &[u8], shape: &BatchShape) -> Option<Result<Directory>> {
         }
         match flagged & (GOES | STAGED) {
             STAGED => directory.stage_put(&key, Stat { len, attr }, &blocks),
-            flag => {
+            flags => {
                 directory.put(&key, Stat { len, attr }, &blocks);
-                if flag == GOES {
-                    directory.stage_removal(&key);
+                match flags {
+                    0 => {}
+                    GOES => _ = directory.stage_removal(&key),
+                    _ => {
+                        let attr = stream.try_get_u64_le().ok()?;
+                        directory.stage_attribute(&key, attr);
+                    }
                 }
             }
         }

@@ -110,7 +110,7 @@ pub(crate) struct Core {
     /// Ranges of which nobody asks for a key before all in them has gone.
     forgotten: VecDeque<KeyRange>,
     settings: Settings,
-    shape: BatchShape,
+    pub(crate) shape: BatchShape,
     /// Batches that were frozen and not delivered, the oldest first.
     under_way: VecDeque<Batch>,
 }
@@ -456,7 +456,7 @@ impl Core {
                 (_, Err(_)) => {}
             }
         }
-        let bytes = self.delta_bytes().saturating_sub(mvtso.quota.bytes_used());
+        let bytes = self.delta_bytes().saturating_sub(mvtso.quota.bytes_used() + turn.bytes);
         if turn.marked.is_none() {
             self.absorb(entries, delta.len());
         }

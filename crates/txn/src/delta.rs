@@ -7,6 +7,7 @@
 //!          kind 3, removed:   nothing
 //!          kind 4, forgotten: count u64, of records from the key on   (all little-endian)
 //!          kind 5, staged put: as a put        kinds 6 and 7, staged removal, unstaged: nothing
+//!          kind 8, staged attribute: attr u64
 //! bound    4 + write_batch * SLOT_BYTES
 //! ```
 //!
@@ -47,6 +48,7 @@ const FORGOTTEN: u8 = 4;
 const STAGED_PUT: u8 = 5;
 const STAGED_REMOVAL: u8 = 6;
 const UNSTAGED: u8 = 7;
+const STAGED_ATTRIBUTE: u8 = 8;
 /// Bits of the count.
 const DROPS: u32 = 1 << 31;
 const MARKS: u32 = 1 << 30;
@@ -54,7 +56,7 @@ const MARKS: u32 = 1 << 30;
 /// Bytes of the section for each slot of the write batch.
 pub(crate) const SLOT_BYTES: usize = ENTRY_BYTES + KEY_BYTES_A_SLOT;
 /// Entries that a slot has time for.
-const ENTRIES_A_SLOT: usize = 3;
+pub(crate) const ENTRIES_A_SLOT: usize = 3;
 
 /// Bytes of the section that a put of a record in so many blocks takes, which are written.
 pub(crate) fn bytes_of_put(key: &Key, blocks: usize) -> usize {
@@ -103,6 +105,12 @@ impl Delta {
     /// The removal of a record was staged.
     pub(crate) fn staged_removal(&mut self, key: &Key) {
         self.begin(STAGED_REMOVAL, key);
+    }
+
+    /// Another attribute of a record was staged.
+    pub(crate) fn staged_attribute(&mut self, key: &Key, attr: u64) {
+        self.begin(STAGED_ATTRIBUTE, key);
+        self.entries.extend_from_slice(&attr.to_le_bytes());
     }
 
     /// Nothing is staged of a record any more.
@@ -217,6 +225,10 @@ fn apply_stream(directory: &mut Directory, mut stream: &[u8], shape: &BatchShape
             FORGOTTEN => {
                 let count = usize::try_from(stream.try_get_u64_le().ok()?).ok()?;
                 directory.remove_from(&key, count).then_some(())?;
+            }
+            STAGED_ATTRIBUTE => {
+                let attr = stream.try_get_u64_le().ok()?;
+                directory.stage_attribute(&key, attr).then_some(())?;
             }
             STAGED_REMOVAL => directory.stage_removal(&key).then_some(())?,
             UNSTAGED => directory.unstage(&key).then_some(())?,
@@ -334,6 +346,7 @@ mod tests {
                 assert!(bytes_of_put(&key, count) >= count * SLOT_BYTES);
             }
             assert!(taken(&|delta| delta.attribute(&key, 1)) <= bytes_of_number(&key));
+            assert!(taken(&|delta| delta.staged_attribute(&key, 1)) <= bytes_of_number(&key));
             assert!(taken(&|delta| delta.forgotten(&key, 1)) <= bytes_of_number(&key));
             assert!(taken(&|delta| delta.removed(&key)) <= bytes_of_removal(&key));
         }

@@ -45,7 +45,8 @@ impl Entry {
         Stat { len: self.len, attr: self.attr }
     }
 
-    fn only_block(&self) -> Blocks {
+    /// The first block, if there is one.
+    pub(crate) fn only_block(&self) -> Blocks {
         Blocks::from_iter((self.first != NO_BLOCK).then_some(Address(self.first)))
     }
 }
@@ -98,7 +99,7 @@ impl Directory {
     /// The entry of `key`.
     pub(crate) fn get(&self, key: &Key) -> Option<&Entry> {
         match self.stage.get(key).filter(|_| self.stage.is_counted()) {
-            Some(staged) => staged.as_ref(),
+            Some(staged) => staged.entry(),
             None => self.entries.get(key),
         }
     }
@@ -112,6 +113,7 @@ impl Directory {
     /// Puts or replaces a record.
     pub(crate) fn put(&mut self, key: &Key, stat: Stat, blocks: &[Address]) {
         self.absorb(key);
+        self.leave_stage(key, false);
         self.put_entry(key, stat, blocks);
     }
 
@@ -134,10 +136,20 @@ impl Directory {
     /// Removes a record; whether it was there.
     pub(crate) fn remove(&mut self, key: &Key) -> bool {
         self.absorb(key);
-        if let Some(None) = self.stage.get(key) {
+        self.leave_stage(key, true);
+        self.remove_entry(key)
+    }
+
+    /// Takes off the stage what is no change of a record any more that is put or removed.
+    fn leave_stage(&mut self, key: &Key, is_removed: bool) {
+        let is_void = match self.stage.get(key) {
+            Some(Staged::Attribute(_)) => true,
+            Some(Staged::Removal) => is_removed,
+            _ => false,
+        };
+        if is_void {
             self.stage.unset(key, true);
         }
-        self.remove_entry(key)
     }
 
     fn remove_entry(&mut self, key: &Key) -> bool {
@@ -182,7 +194,7 @@ impl Directory {
         let both = Merge::new(entries, self.stage.range(range, reverse), reverse);
         Box::new(
             both.filter_map(|(key, entry, staged)| {
-                Some((key, staged.map_or(entry, Option::as_ref)?))
+                Some((key, staged.map_or(entry, Staged::entry)?))
             }),
         )
     }
@@ -236,7 +248,7 @@ impl Directory {
     /// Stages a record.
     pub(crate) fn stage_put(&mut self, key: &Key, stat: Stat, blocks: &[Address]) {
         let is_there = self.entries.contains_key(key);
-        let old = self.stage.set(key, Some((stat, blocks)), is_there);
+        let old = self.stage.put(key, stat, blocks, is_there);
         self.orphans.extend(old);
     }
 
@@ -244,10 +256,18 @@ impl Directory {
     pub(crate) fn stage_removal(&mut self, key: &Key) -> bool {
         let is_there = self.entries.contains_key(key);
         if is_there {
-            let old = self.stage.set(key, None, true);
+            let old = self.stage.change(key, Staged::Removal);
             self.orphans.extend(old);
         }
         is_there
+    }
+
+    /// Stages another attribute of a record; whether it is there.
+    pub(crate) fn stage_attribute(&mut self, key: &Key, attr: u64) -> bool {
+        let Some(&entry) = self.entries.get(key) else { return false };
+        let old = self.stage.change(key, Staged::Attribute(Entry { attr, ..entry }));
+        self.orphans.extend(old);
+        true
     }
 
     /// Takes a change off the stage; whether it was there.
@@ -291,10 +311,18 @@ impl Directory {
         }
         let old = self.entries.get(key).map(|entry| self.blocks(entry));
         let Some((staged, blocks)) = self.stage.unset(key, old.is_some()) else { return };
-        self.orphans.extend(old.into_iter().flatten());
         match staged {
-            Some(entry) => self.put_entry(key, entry.stat(), &blocks.unwrap_or_default()),
-            None => _ = self.remove_entry(key),
+            Staged::Put(entry) => {
+                self.orphans.extend(old.into_iter().flatten());
+                self.put_entry(key, entry.stat(), &blocks.unwrap_or_default());
+            }
+            Staged::Attribute(Entry { attr, .. }) => {
+                self.entries.entry(key.clone()).and_modify(|entry| entry.attr = attr);
+            }
+            Staged::Removal => {
+                self.orphans.extend(old.into_iter().flatten());
+                self.remove_entry(key);
+            }
         }
         if self.stage.is_empty() {
             self.stage = Stage::default();

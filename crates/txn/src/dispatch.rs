@@ -218,7 +218,7 @@ impl Core {
             Some(Err(Pause::Missing)) if !run.wanted.is_empty() => self.wait_for(program, &run),
             Some(Ok(())) => {
                 if let Some(entry) = self.schedule.get_mut(program) {
-                    entry.bytes = run.bytes;
+                    entry.bytes = run.need.bytes;
                 }
             }
             _ => {}
@@ -283,7 +283,7 @@ impl Core {
             }
             Err(_) if eldest && self.takes_epochs(run) => self.stage(program, run, held),
             Err(Refusal::NotNow { bytes }) => self.park(program, bytes),
-            Err(Refusal::NoSpace) => self.end_refused(program, run, Error::OutOfSpace),
+            Err(Refusal::NoSpace(lack)) => self.end_refused(program, run, Error::NoRoom(lack)),
         }
     }
 

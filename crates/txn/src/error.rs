@@ -1,5 +1,7 @@
 //! Errors by what the caller does next.
 
+use std::fmt;
+
 use fogbank_oram as oram;
 
 /// The result of a transaction or of one of its statements.
@@ -33,6 +35,9 @@ pub enum Error {
     /// The store or its key budget is full.
     #[error("the store is full")]
     OutOfSpace,
+    /// The same of a program, which needs so much more.
+    #[error("the store is full: it lacks room for {0}")]
+    NoRoom(Lack),
     /// The key is longer than the limit.
     #[error("the key is too long: it takes {bytes} bytes, and the longest {limit}")]
     KeyTooLong {
@@ -82,6 +87,33 @@ pub enum Bound {
     /// Records touched and names gone through.
     #[error("steps")]
     Steps,
+    /// What is told, for programs whose owner bounds that.
+    #[error("bytes of reply")]
+    Reply,
+}
+
+/// What a store has no room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lack {
+    /// Blocks of values.
+    pub blocks: usize,
+    /// Records.
+    pub records: usize,
+    /// Bytes of their keys.
+    pub key_bytes: usize,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            (self.blocks, "blocks of values"),
+            (self.records, "records"),
+            (self.key_bytes, "bytes of keys"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<_> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+        f.write_str(&parts.join(" and "))
+    }
 }
 
 impl Error {

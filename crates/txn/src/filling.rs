@@ -130,12 +130,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_changes_nothing() {
-        let mut filling = filling(3);
+        let mut filling = filling(4);
         filling.put(&key(1), &[1; 20], 0).unwrap();
         assert_eq!(filling.put(&key(1), &[1], 0), Err(Error::Conflict));
         let long = Error::ValueTooLong { bytes: 41, limit: 40 };
         assert_eq!(filling.put(&key(2), &[1; 41], 0), Err(long));
-        assert_eq!(filling.put(&key(2), &[1; 11], 0), Err(Error::OutOfSpace));
+        assert_eq!(filling.put(&key(2), &[1; 21], 0), Err(Error::OutOfSpace));
         let long = Error::KeyTooLong { bytes: 10_001, limit: 1024 };
         assert_eq!(filling.put(&Key::new(b"k", &[0; 9999]), &[1], 0), Err(long));
         filling.put(&key(2), &[1], 0).unwrap();

@@ -85,7 +85,7 @@ mod watch;
 
 pub use checkpoint::{FIRST_TAG as FIRST_SECTION_TAG, checkpoint_lengths};
 pub use delta::delta_length;
-pub use error::{Bound, Error, Pause, Result};
+pub use error::{Bound, Error, Lack, Pause, Result};
 pub use filling::Filling;
 pub use footprint::{Footprint, Observer, Trail};
 pub use key::{Key, KeyRange};

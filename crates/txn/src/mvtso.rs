@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
 use crate::delta::{bytes_of_number, bytes_of_put, bytes_of_removal};
-use crate::error::{Error, Result};
+use crate::error::{Error, Lack, Result};
 use crate::predicate::Predicates;
 use crate::quota::{Claim, Demand, Quota, Verdict};
 use crate::record::Stat;
@@ -517,7 +517,7 @@ impl Mvtso {
             Verdict::NoSpace if self.gives_up || (self.is_staging && !eldest) => {
                 return Err(Refusal::NotNow { bytes: alone });
             }
-            Verdict::NoSpace => return Err(Refusal::NoSpace),
+            Verdict::NoSpace => return Err(Refusal::NoSpace(self.quota.lack(claim))),
         }
         self.quota.take(claim.more);
         self.gives_up |= writes.iter().any(|write| write.change.body == Body::Gone);
@@ -553,8 +553,8 @@ pub(crate) enum Refusal {
         /// Bytes it takes if nobody else has written the same rows.
         bytes: usize,
     },
-    /// The store is full.
-    NoSpace,
+    /// The store is full: what it lacks.
+    NoSpace(Lack),
 }
 
 /// Length and attribute that a reader sees after `change` is put on `position`.
@@ -571,7 +571,9 @@ fn stat_after(row: &Row, position: usize, change: &Change) -> Option<Stat> {
 
 /// What a change costs over the committed record.
 fn need(row: &Row, change: &Change, block_bytes: usize) -> Demand {
-    if change.is_staged {
+    // What goes without having been there is nowhere noted.
+    let was_never = change.body == Body::Gone && row.base.is_none() && !row.has_staged();
+    if change.is_staged || was_never {
         return Demand::default();
     }
     let chunks = match change.body {

@@ -6,7 +6,7 @@
 //! savepoint) releases it at once.
 //!
 //! A little room is held back for records whose writing lets others go (a flush, the deletion of a large
-//! collection): otherwise a full store could not be emptied.
+//! collection, a deadline): otherwise a full store could not be emptied, or not at once.
 //!
 //! The eldest waiting program may hold a share that others do not see: that is how a large program
 //! gets through when small ones would fill every epoch.
@@ -14,6 +14,8 @@
 //! What the cloud sees: nothing. A full quota aborts or delays; the batch has its size anyway.
 
 use std::ops::{Add, AddAssign, Sub, SubAssign};
+
+use crate::error::Lack;
 
 /// What a write costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,7 +42,7 @@ impl Demand {
     }
 
     fn grows(&self) -> bool {
-        self.blocks + self.keys > 0
+        self.blocks + self.keys + self.key_bytes > 0
     }
 
     fn within(&self, limit: &Self) -> bool {
@@ -86,17 +88,17 @@ impl SubAssign for Demand {
 
 /// What is held back, in a store of `capacity`, for records that make room. They have no value.
 pub(crate) fn held_back(capacity: usize, key_budget_bytes: usize) -> Demand {
-    let keys = (capacity / HELD_BACK_SHARE).min(HELD_BACK_MAX);
+    let keys = (capacity / HELD_BACK_SHARE).clamp(1, HELD_BACK_MAX).min(capacity.saturating_sub(1));
     Demand { keys, key_bytes: keys.saturating_mul(key_budget_bytes), ..Demand::default() }
 }
 
 /// The capacity of a store that can be filled with `records` of one block each.
 pub(crate) fn capacity_for(records: u32) -> u32 {
-    let more = records.div_ceil(HELD_BACK_SHARE as u32 - 1).min(HELD_BACK_MAX as u32);
+    let more = records.div_ceil(HELD_BACK_SHARE as u32 - 1).clamp(1, HELD_BACK_MAX as u32);
     records.saturating_add(more)
 }
 
-/// One key of so many is held back, up to a number.
+/// One key of so many is held back, one at least, up to a number.
 const HELD_BACK_SHARE: usize = 16;
 const HELD_BACK_MAX: usize = 64;
 
@@ -151,6 +153,15 @@ impl Quota {
             return if later { Verdict::NotNow } else { Verdict::NoSpace };
         }
         if total.bytes + held > self.limit.bytes { Verdict::NotNow } else { Verdict::Fits }
+    }
+
+    /// What there is no room for of what is claimed.
+    pub(crate) fn lack(&self, claim: Claim) -> Lack {
+        let others = claim.more - claim.making_room;
+        let of_all = self.used + claim.more - self.limit;
+        let of_others = self.used + others - (self.limit - self.held_back);
+        let Demand { blocks, keys, key_bytes, .. } = of_all.max(of_others);
+        Lack { blocks, records: keys, key_bytes }
     }
 
     fn has_space(&self, claim: &Claim, limit: Demand) -> bool {

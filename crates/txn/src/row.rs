@@ -183,6 +183,11 @@ impl Row {
         self.versions.iter().any(|v| !v.change.is_staged)
     }
 
+    /// Whether something of it counts with the mark of the epoch.
+    pub(crate) fn has_staged(&self) -> bool {
+        self.versions.iter().any(|v| v.change.is_staged)
+    }
+
     /// Blocks that a value written now may take the place of, whatever becomes of its epoch.
     pub(crate) fn blocks_to_replace(&self, block_bytes: usize) -> usize {
         let staged = self.versions.iter().filter(|v| v.change.is_staged);

@@ -1,14 +1,15 @@
 //! Changes of the directory that are to count later, all at once.
 //!
-//! 1. A change is *staged*, epoch by epoch: a record that is put, whose blocks are written then, or
-//!    one that is removed. Nobody sees it.
+//! 1. A change is *staged*, epoch by epoch: a record that is put, whose blocks are written then, one
+//!    that gets another attribute over the value that it has, or one that is removed. Nobody sees it.
 //! 2. An epoch *marks* the stage: from then on all of it counts. [`crate::directory::Directory`]
 //!    shows what is staged over what it has, so that this takes no time, however much there is.
 //! 3. What counts is *absorbed*: record by record it goes into the directory, some in every epoch.
 //!
 //! Instead of 2 the stage may be dropped. Invariants: a record that is to be removed is in the
-//! directory; whoever removes it first takes the removal off the stage. The sums say at any time by
-//! how much counts would change if all that is staged counted.
+//! directory, and one that is to have another attribute is there as it was when that was staged;
+//! whoever changes it first takes that off the stage. The sums say at any time by how much counts
+//! would change if all that is staged counted.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +21,29 @@ use crate::key::{Key, KeyRange};
 use crate::merge::Ordered;
 use crate::record::Stat;
 
-/// A record that will be there, or none.
-pub(crate) type Staged = Option<Entry>;
+/// What becomes of a record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Staged {
+    /// It is put, in blocks of its own.
+    Put(Entry),
+    /// It has another attribute, and the blocks that it has.
+    Attribute(Entry),
+    /// It goes.
+    Removal,
+}
+
+impl Staged {
+    /// The record that will be there.
+    pub(crate) fn entry(&self) -> Option<&Entry> {
+        match self {
+            Staged::Put(entry) | Staged::Attribute(entry) => Some(entry),
+            Staged::Removal => None,
+        }
+    }
+}
+
+/// What a staged attribute takes of a checkpoint.
+pub(crate) const ATTRIBUTE_BYTES: usize = 8;
 
 /// See the module.
 #[derive(Default, Clone)]
@@ -29,8 +51,8 @@ pub(crate) struct Stage {
     changes: BTreeMap<Key, Staged>,
     further: Further,
     counted: bool,
-    /// Records that are put, and the bytes of their keys.
-    puts: (usize, usize),
+    /// Records that are put, and the bytes of their keys and of staged attributes.
+    beside: (usize, usize),
     /// What would be more or fewer: records, bytes of keys, members of groups.
     records: i64,
     key_bytes: i64,
@@ -84,10 +106,10 @@ impl Stage {
         self.further.blocks(entry)
     }
 
-    /// Records that are put and do not count yet, and the bytes of their keys: they are beside those
-    /// of the directory.
+    /// Records that are put and do not count yet, and the bytes of their keys and of attributes that
+    /// do not: they are beside those of the directory.
     pub(crate) fn beside(&self) -> (usize, usize) {
-        if self.counted { (0, 0) } else { self.puts }
+        if self.counted { (0, 0) } else { self.beside }
     }
 
     /// By how many records and bytes of keys there are more, as it counts.
@@ -100,32 +122,44 @@ impl Stage {
         if self.counted { self.groups.get(group).copied().unwrap_or_default() } else { 0 }
     }
 
-    /// Stages a put or, without one, a removal, of a record that is in the directory or not. The
-    /// blocks that were staged for it before.
-    pub(crate) fn set(
+    /// Stages a put of a record that is in the directory or not; the blocks staged for it before.
+    pub(crate) fn put(
         &mut self,
         key: &Key,
-        put: Option<(Stat, &[Address])>,
+        stat: Stat,
+        blocks: &[Address],
         is_there: bool,
     ) -> Blocks {
         let before = self.unset(key, is_there);
-        let staged = put.map(|(stat, blocks)| self.further.enter(stat, blocks));
-        if staged.is_some() {
-            self.puts = (self.puts.0 + 1, self.puts.1 + key.encoded_len());
-        }
-        self.shift(key, i64::from(staged.is_some()) - i64::from(is_there));
-        self.changes.insert(key.clone(), staged);
+        let entry = self.further.enter(stat, blocks);
+        self.set(key, Staged::Put(entry), is_there);
         before.and_then(|(_, blocks)| blocks).unwrap_or_default()
+    }
+
+    /// Stages another change of a record that is in the directory; the blocks staged for it before.
+    pub(crate) fn change(&mut self, key: &Key, staged: Staged) -> Blocks {
+        let before = self.unset(key, true);
+        self.set(key, staged, true);
+        before.and_then(|(_, blocks)| blocks).unwrap_or_default()
+    }
+
+    fn set(&mut self, key: &Key, staged: Staged, is_there: bool) {
+        let (records, bytes) = beside(key, &staged);
+        self.beside = (self.beside.0 + records, self.beside.1 + bytes);
+        self.shift(key, i64::from(staged.entry().is_some()) - i64::from(is_there));
+        self.changes.insert(key.clone(), staged);
     }
 
     /// Takes what is staged of a record away; its blocks if it was put.
     pub(crate) fn unset(&mut self, key: &Key, is_there: bool) -> Option<(Staged, Option<Blocks>)> {
         let staged = self.changes.remove(key)?;
-        self.shift(key, i64::from(is_there) - i64::from(staged.is_some()));
-        let blocks = staged.as_ref().map(|entry| self.further.leave(entry));
-        if staged.is_some() {
-            self.puts = (self.puts.0 - 1, self.puts.1 - key.encoded_len());
-        }
+        self.shift(key, i64::from(is_there) - i64::from(staged.entry().is_some()));
+        let (records, bytes) = beside(key, &staged);
+        self.beside = (self.beside.0 - records, self.beside.1 - bytes);
+        let blocks = match &staged {
+            Staged::Put(entry) => Some(self.further.leave(entry)),
+            _ => None,
+        };
         Some((staged, blocks))
     }
 
@@ -138,7 +172,11 @@ impl Stage {
 
     /// All blocks that it holds.
     pub(crate) fn all_blocks(&self) -> impl Iterator<Item = Address> + '_ {
-        self.changes.values().flatten().flat_map(|entry| self.blocks(entry).unwrap_or_default())
+        let put = self.changes.values().filter_map(|staged| match staged {
+            Staged::Put(entry) => Some(entry),
+            _ => None,
+        });
+        put.flat_map(|entry| self.further.blocks(entry).unwrap_or_else(|| entry.only_block()))
     }
 
     fn shift(&mut self, key: &Key, by: i64) {
@@ -156,6 +194,15 @@ impl Stage {
     }
 }
 
+/// What a change takes beside the directory: records, and bytes.
+fn beside(key: &Key, staged: &Staged) -> (usize, usize) {
+    match staged {
+        Staged::Put(_) => (1, key.encoded_len()),
+        Staged::Attribute(_) => (0, ATTRIBUTE_BYTES),
+        Staged::Removal => (0, 0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use fogbank_env::{Purpose, Randomness};
@@ -168,7 +215,14 @@ mod tests {
     use crate::directory::Directory;
 
     type Map = BTreeMap<Key, (Stat, Vec<Address>)>;
-    type Plan = BTreeMap<Key, Option<(Stat, Vec<Address>)>>;
+    type Plan = BTreeMap<Key, Planned>;
+
+    #[derive(PartialEq)]
+    enum Planned {
+        Put(Stat, Vec<Address>),
+        Attribute(u64),
+        Removal,
+    }
 
     const SHAPE: BatchShape =
         BatchShape { capacity: 1 << 16, value_bytes: 8, read_batch: 4, write_batch: 400 };
@@ -237,7 +291,7 @@ mod tests {
             } else if !live.stage().is_counted() {
                 for _ in 0..below(12) {
                     let key = key(below(60));
-                    match below(5) {
+                    match below(6) {
                         0 if plan.remove(&key).is_some() => {
                             assert!(live.unstage(&key));
                             delta.unstaged(&key);
@@ -245,32 +299,43 @@ mod tests {
                         1 | 2 if model.contains_key(&key) => {
                             assert!(live.stage_removal(&key));
                             delta.staged_removal(&key);
-                            plan.insert(key, None);
+                            plan.insert(key, Planned::Removal);
+                        }
+                        3 | 4 if model.contains_key(&key) => {
+                            let attr = below(9).into();
+                            assert!(live.stage_attribute(&key, attr));
+                            delta.staged_attribute(&key, attr);
+                            plan.insert(key, Planned::Attribute(attr));
                         }
                         _ => {
                             let (stat, blocks) = record(&mut below);
                             live.stage_put(&key, stat, &blocks);
                             delta.staged_put(&key, stat, &blocks);
-                            plan.insert(key, Some((stat, blocks)));
+                            plan.insert(key, Planned::Put(stat, blocks));
                         }
                     }
                 }
                 assert_eq!(live.stage().len(), plan.len());
-                let puts = plan.values().flatten().count();
+                let puts = plan.values().filter(|planned| matches!(planned, Planned::Put(..)));
+                let puts = puts.count();
                 assert_eq!(live.stage().beside().0, puts);
                 if below(4) == 0 {
                     live.count_staged();
                     delta.mark();
                     for (key, change) in std::mem::take(&mut plan) {
                         match change {
-                            Some(put) => _ = model.insert(key, put),
-                            None => _ = model.remove(&key),
+                            Planned::Put(stat, blocks) => _ = model.insert(key, (stat, blocks)),
+                            Planned::Attribute(to) => model.get_mut(&key).unwrap().0.attr = to,
+                            Planned::Removal => _ = model.remove(&key),
                         }
                     }
                 }
             }
             for _ in 0..below(8) {
                 let key = key(below(60));
+                if let Some(Planned::Attribute(_)) = plan.get(&key) {
+                    plan.remove(&key);
+                }
                 if below(2) == 0 {
                     let (stat, blocks) = record(&mut below);
                     live.put(&key, stat, &blocks);
@@ -279,7 +344,7 @@ mod tests {
                 } else if model.remove(&key).is_some() {
                     assert!(live.remove(&key));
                     delta.removed(&key);
-                    if plan.get(&key) == Some(&None) {
+                    if plan.get(&key) == Some(&Planned::Removal) {
                         plan.remove(&key);
                     }
                 }

@@ -3,6 +3,7 @@
 //! 1. The eldest program runs to its end on the newest state, in every epoch, and its changes are
 //!    held against the stage ([`crate::stage`]). What is not staged yet, or not so, is staged: as much
 //!    as fits a share of the epoch, so that others keep theirs. What it does no more want is taken off.
+//!    What of the epoch nobody else has taken when it closes is for removals of the rest.
 //! 2. When the rest fits what the epoch has left the program ends there, at the newest timestamp like
 //!    any other: the rest is written as usual, and the epoch's delta marks the stage.
 //! 3. Should the program go (its client has gone, or the proxy), the next delta drops the stage.
@@ -20,16 +21,16 @@ use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
 
 use crate::core::Core;
-use crate::delta::{Delta, SLOT_BYTES, bytes_of_put, bytes_of_removal};
+use crate::delta::{Delta, ENTRIES_A_SLOT, bytes_of_number, bytes_of_put, bytes_of_removal};
 use crate::directory::{Blocks, Directory};
-use crate::error::{Bound, Error};
+use crate::error::Error;
 use crate::key::Key;
-use crate::mvtso::Mvtso;
+use crate::mvtso::{Mvtso, Write};
 use crate::quota::{Claim, Demand, Verdict};
 use crate::record::Stat;
-use crate::row::ProgramId;
+use crate::row::{ProgramId, Row};
 use crate::schedule::Stage as Progress;
-use crate::stage::Stage;
+use crate::stage::{ATTRIBUTE_BYTES, Stage, Staged};
 use crate::version::{Body, Change, Ts};
 use crate::view::Run;
 
@@ -52,6 +53,8 @@ pub(crate) struct Staging {
     steps: Vec<Step>,
     /// What of it is taken off.
     leaving: HashSet<Key>,
+    /// Removals that had no part in what the program may take of the open epoch.
+    waiting: Vec<Key>,
     /// When the program has ended in the open epoch.
     ended: Option<Ts>,
 }
@@ -59,6 +62,7 @@ pub(crate) struct Staging {
 /// What is done to the stage.
 enum Step {
     Put(Key, u64, Bytes),
+    Attribute(Key, u64),
     Removal(Key),
     Unstage(Key),
 }
@@ -71,6 +75,8 @@ pub(crate) struct Turn {
     pub marked: Option<Ts>,
     /// What was dropped.
     pub dropped: Stage,
+    /// Bytes of the delta that were taken when the epoch closed.
+    pub bytes: usize,
     _values: HashMap<Key, Bytes>,
 }
 
@@ -115,7 +121,7 @@ impl Core {
 
     /// Whether a run's changes are more than an epoch takes.
     pub(crate) fn takes_epochs(&self, run: &Run) -> bool {
-        run.bytes > self.delta_bytes()
+        run.need.bytes > self.delta_bytes()
     }
 
     /// Says of every change of the eldest program's run whether it is staged already.
@@ -126,10 +132,10 @@ impl Core {
         }
         let mut kept = HashSet::new();
         for write in &mut run.writes {
-            let key = &self.mvtso.rows.get(write.row).key;
-            write.change.is_staged = self.is_staged(key, &write.change);
+            let row = self.mvtso.rows.get(write.row);
+            write.change.is_staged = self.is_staged(row, &write.change);
             if write.change.is_staged {
-                kept.insert(key);
+                kept.insert(&row.key);
             }
         }
         held.is_of_use = !kept.is_empty();
@@ -142,17 +148,19 @@ impl Core {
         held
     }
 
-    fn is_staged(&self, key: &Key, change: &Change) -> bool {
-        let Some(staged) = self.directory.stage().get(key) else { return false };
-        if self.staging.leaving.contains(key) {
+    fn is_staged(&self, row: &Row, change: &Change) -> bool {
+        let Some(staged) = self.directory.stage().get(&row.key) else { return false };
+        if self.staging.leaving.contains(&row.key) {
             return false;
         }
+        let stat = Stat { len: change.len, attr: change.attr };
         match (&change.body, staged) {
-            (Body::Gone, None) => true,
-            (Body::Value(value), Some(entry)) => {
-                entry.stat() == Stat { len: change.len, attr: change.attr }
-                    && self.staging.values.get(key) == Some(value)
+            (Body::Gone, Staged::Removal) => true,
+            (Body::Value(value), Staged::Put(entry)) => {
+                entry.stat() == stat && self.staging.values.get(&row.key) == Some(value)
             }
+            // Over what this epoch has written, it has to be written with that.
+            (Body::Kept, Staged::Attribute(entry)) => entry.stat() == stat && row.newest() == 0,
             _ => false,
         }
     }
@@ -181,12 +189,12 @@ impl Core {
         if let Some(entry) = self.schedule.get_mut(program) {
             entry.reads.clone_from(&run.read);
         }
-        self.park(program, run.bytes);
+        self.park(program, run.need.bytes);
         self.mvtso.quota.hold_for_eldest(0);
     }
 
     fn stage_some(&mut self, run: &Run, stale: Vec<Key>) -> Result<(), Error> {
-        let mut left = self.share_of_eldest(run.bytes).min(self.mvtso.quota.bytes_left());
+        let mut left = self.share_of_eldest(run.need.bytes).min(self.mvtso.quota.bytes_left());
         let mut off = Vec::new();
         for key in stale {
             let bytes = bytes_of_removal(&key);
@@ -198,34 +206,52 @@ impl Core {
             off.push(key);
         }
         self.take_off(off);
-        // What cannot be staged has to fit the last epoch.
-        let mut last = 0;
-        for write in run.writes.iter().filter(|write| !write.change.is_staged) {
-            let row = self.mvtso.rows.get(write.row);
-            let step = match &write.change.body {
-                Body::Value(v) => Step::Put(row.key.clone(), write.change.attr, v.clone()),
-                Body::Gone if row.base.is_some() => Step::Removal(row.key.clone()),
-                _ => {
-                    last += self.mvtso.need(row, &write.change).bytes;
-                    continue;
-                }
-            };
+        for (done, write) in run.writes.iter().enumerate() {
+            let Some(step) = self.step_of(write) else { continue };
             let more = self.to_stage(&step);
-            let making_room = if write.makes_room { more } else { Demand::default() };
+            let is_mark = matches!(step, Step::Attribute(..));
+            let making_room = if write.makes_room || is_mark { more } else { Demand::default() };
             match self.mvtso.quota.judge(Claim { more, making_room, eldest: true }) {
                 Verdict::Fits if more.bytes <= left => {}
-                Verdict::NoSpace if !self.mvtso.gives_up() => return Err(Error::OutOfSpace),
-                _ => break,
+                Verdict::NoSpace if !self.mvtso.gives_up() => {
+                    let rest = run.writes[done..].iter().filter_map(|write| self.step_of(write));
+                    let more = rest.fold(Demand::default(), |sum, step| sum + self.to_stage(&step));
+                    let claim = Claim { more, ..Claim::default() };
+                    return Err(Error::NoRoom(self.mvtso.quota.lack(claim)));
+                }
+                _ => {
+                    self.staging.waiting = self.removals(&run.writes[done..]);
+                    break;
+                }
             }
             left -= more.bytes;
             self.mvtso.quota.take(more);
             self.staging.steps.push(step);
         }
-        if last > self.delta_bytes() {
-            let (needed, limit) = (last.div_ceil(SLOT_BYTES), self.limits.records_written_max);
-            return Err(Error::TooLarge { what: Bound::Writes, needed, limit });
-        }
         Ok(())
+    }
+
+    /// What is to be staged of a write.
+    fn step_of(&self, write: &Write) -> Option<Step> {
+        let (row, change) = (self.mvtso.rows.get(write.row), &write.change);
+        match &change.body {
+            _ if change.is_staged => None,
+            Body::Value(v) => Some(Step::Put(row.key.clone(), change.attr, v.clone())),
+            Body::Gone if row.base.is_some() => Some(Step::Removal(row.key.clone())),
+            Body::Kept if row.newest() == 0 => Some(Step::Attribute(row.key.clone(), change.attr)),
+            // Others have written it in this epoch; or there is nothing to write.
+            _ => None,
+        }
+    }
+
+    /// The records that are to be removed, as many as an epoch may.
+    fn removals(&self, writes: &[Write]) -> Vec<Key> {
+        let steps = writes.iter().filter_map(|write| self.step_of(write));
+        let removals = steps.filter_map(|step| match step {
+            Step::Removal(key) => Some(key),
+            _ => None,
+        });
+        removals.take(self.shape.write_batch.saturating_mul(ENTRIES_A_SLOT)).collect()
     }
 
     fn to_stage(&self, step: &Step) -> Demand {
@@ -234,6 +260,10 @@ impl Core {
                 let blocks = value.len().div_ceil(self.block_bytes());
                 let bytes = bytes_of_put(key, blocks);
                 Demand { bytes, blocks, keys: 1, key_bytes: key.encoded_len() }
+            }
+            Step::Attribute(key, _) => {
+                let bytes = bytes_of_number(key);
+                Demand { bytes, key_bytes: ATTRIBUTE_BYTES, ..Demand::default() }
             }
             Step::Removal(key) | Step::Unstage(key) => {
                 Demand { bytes: bytes_of_removal(key), ..Demand::default() }
@@ -258,23 +288,34 @@ impl Core {
         delta: &mut Delta,
     ) -> Turn {
         let Some(program) = self.staging.program else { return Turn::default() };
-        let ended = self.staging.ended.take();
+        let (ended, waiting) =
+            (self.staging.ended.take(), std::mem::take(&mut self.staging.waiting));
         let progress = self.schedule.get_mut(program).map(|entry| entry.stage);
         if progress.is_none() {
             let Staging { values, .. } = std::mem::take(&mut self.staging);
             *delta = Delta::dropping();
-            return Turn { dropped: directory.drop_staged(), marked: None, _values: values };
+            let dropped = directory.drop_staged();
+            return Turn { dropped, _values: values, ..Turn::default() };
         }
         for step in std::mem::take(&mut self.staging.steps) {
             self.carry_out(step, directory, writes, delta);
         }
         self.staging.leaving.clear();
+        let (left, mut bytes) = (mvtso.quota.bytes_left(), 0);
+        for key in waiting {
+            let more = bytes_of_removal(&key);
+            if bytes + more > left || ended.is_some() {
+                break;
+            }
+            bytes += more;
+            self.carry_out(Step::Removal(key), directory, writes, delta);
+        }
         let stands = |ts: &Ts| progress == Some(Progress::Done(*ts)) && !mvtso.is_unsettled(*ts);
-        let Some(ts) = ended.filter(stands) else { return Turn::default() };
+        let Some(ts) = ended.filter(stands) else { return Turn { bytes, ..Turn::default() } };
         directory.count_staged();
         delta.mark();
         let Staging { values, .. } = std::mem::take(&mut self.staging);
-        Turn { marked: Some(ts), dropped: Stage::default(), _values: values }
+        Turn { marked: Some(ts), _values: values, ..Turn::default() }
     }
 
     fn carry_out(
@@ -292,6 +333,12 @@ impl Core {
                 directory.stage_put(&key, stat, &blocks);
                 delta.staged_put(&key, stat, &blocks);
                 self.staging.values.insert(key, value);
+            }
+            Step::Attribute(key, attr) => {
+                if directory.stage_attribute(&key, attr) {
+                    delta.staged_attribute(&key, attr);
+                    self.staging.values.remove(&key);
+                }
             }
             Step::Removal(key) => {
                 if directory.stage_removal(&key) {

@@ -21,6 +21,7 @@ use crate::footprint::Trail;
 use crate::key::{Key, KeyRange};
 use crate::mvtso::Write;
 use crate::predicate::Sight;
+use crate::quota::{Claim, Demand, Verdict};
 use crate::record::{Record, Stat};
 use crate::row::{Found, Row};
 use crate::rows::RowId;
@@ -45,8 +46,8 @@ pub(crate) struct Run {
     pub writes: Vec<Write>,
     /// Unsettled transactions it has read from.
     pub depends_on: BTreeSet<Ts>,
-    /// Bytes of the delta it takes alone.
-    pub bytes: usize,
+    /// What it takes alone.
+    pub need: Demand,
     /// Records it has touched and names it has gone through.
     pub steps: usize,
     /// By how much its own writes change the counts of groups.
@@ -75,7 +76,7 @@ impl Run {
         self.id = self.id.wrapping_add(1).max(1);
         self.ts = ts;
         self.records_reads = records_reads;
-        (self.blocks, self.bytes, self.steps) = (0, 0, 0);
+        (self.blocks, self.need, self.steps) = (0, Demand::default(), 0);
         self.members.clear();
         self.writes.clear();
         self.depends_on.clear();
@@ -280,6 +281,18 @@ impl<'a> View<'a> {
         self.write(id, Change::put(Bytes::new(), attr), true)
     }
 
+    /// Whether these records, put so, find room, or will without anybody deleting anything: if not, what
+    /// they are to let go has to be deleted one by one, which takes no room.
+    pub fn may_make_room(&mut self, keys: &[Key]) -> bool {
+        let put = Change::put(Bytes::new(), 0);
+        let ids: Vec<RowId> = keys.iter().map(|key| self.touch(key)).collect();
+        let mvtso = &self.core.mvtso;
+        let need = ids.iter().map(|&id| mvtso.need(mvtso.rows.get(id), &put));
+        let more = need.fold(self.run.need, |sum, need| sum + need);
+        let claim = Claim { more, making_room: more, eldest: true };
+        mvtso.gives_up() || mvtso.quota.judge(claim) != Verdict::NoSpace
+    }
+
     /// Changes the attribute alone: no round. False if there is no such record.
     pub fn set_attr(&mut self, key: &Key, attr: u64) -> Step<bool> {
         let Some(stat) = self.stat(key)? else { return Ok(false) };
@@ -440,8 +453,8 @@ impl<'a> View<'a> {
         let was = self.run.stat(row).is_some();
         let (run, index) = row.written_by_run;
         let own = (run == self.run.id).then(|| self.run.writes.get(index as usize)).flatten();
-        self.run.bytes -= own.map_or(0, |own| mvtso.need(row, &own.change).bytes);
-        self.run.bytes += mvtso.need(row, &change).bytes;
+        self.run.need -= own.map_or_else(Demand::default, |own| mvtso.need(row, &own.change));
+        self.run.need += mvtso.need(row, &change);
         let is_first = own.is_none();
         match self.run.writes.get_mut(index as usize).filter(|_| !is_first) {
             Some(write) => {
@@ -459,7 +472,7 @@ impl<'a> View<'a> {
         if members != 0 {
             *self.run.members.entry(row.key.group_key()).or_default() += members;
         }
-        let needed = self.run.bytes.div_ceil(SLOT_BYTES);
+        let needed = self.run.need.bytes.div_ceil(SLOT_BYTES);
         let limit = self.core.limits.records_staged_max;
         if needed > limit {
             let what = Bound::Writes;

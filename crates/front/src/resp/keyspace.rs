@@ -6,8 +6,8 @@
 //! writer that meets what it left behind clears it; otherwise the janitor does.
 
 use super::layout::{
-    Group, Kind, Role, collection_group, collection_suffix, dead_generations, generation_key,
-    order_member, shared_group, split_order,
+    Group, Kind, Role, collection_group, collection_suffix, dead_generations, generation,
+    generation_key, order_member, shared_group, split_order,
 };
 use super::refusal::{Advisor, refusal};
 use super::reply::Reply;
@@ -17,7 +17,7 @@ use fogbank_txn::{Error, Key, KeyRange, Pause, Stat, View};
 use std::sync::Arc;
 
 /// A collection of at most this many records is deleted record by record; a larger one is retired
-/// as a whole and left to the janitor.
+/// as a whole and left to the janitor, unless there is no room for the note of that.
 const DELETED_AT_ONCE_MAX: usize = 16;
 
 /// Bytes of the longest value of Redis, in whose words a longer one is refused.
@@ -287,8 +287,9 @@ impl<'a, 'v> Keyspace<'a, 'v> {
         if self.view.stat(&string)?.is_some_and(|stat| stat.attr != HAS_DEADLINE) {
             self.view.set_attr(&string, HAS_DEADLINE)?;
         }
+        // That it will go makes room, so a full store takes it.
         let key = self.shared_key(Role::Deadlines, name);
-        Ok(self.view.put(&key, Bytes::new(), at_ms)?)
+        Ok(self.view.put_making_room(&key, at_ms)?)
     }
 
     /// Makes a key stay; whether it had a deadline.
@@ -327,10 +328,7 @@ impl<'a, 'v> Keyspace<'a, 'v> {
             return self.retire(name, roles, incarnation);
         }
         for role in roles {
-            let range = KeyRange::group(&self.group(*role, name, incarnation));
-            for (key, _) in self.view.scan(&range, DELETED_AT_ONCE_MAX, false)? {
-                self.view.delete(&key)?;
-            }
+            self.delete_all(&KeyRange::group(&self.group(*role, name, incarnation)))?;
         }
         Ok(())
     }
@@ -341,15 +339,32 @@ impl<'a, 'v> Keyspace<'a, 'v> {
         let Some(next) = incarnation.checked_add(1) else {
             return fail("this key has been deleted too often");
         };
-        for role in roles {
+        let note = |role: &Role| {
             let mut member = Group::from_slice(&[*role as u8]);
             member.extend_from_slice(&collection_suffix(name, incarnation));
-            let key = self.shared_key(Role::Retired, &member);
-            self.view.put_making_room(&key, 0)?;
-            self.view.forget(&KeyRange::group(&self.group(*role, name, incarnation)))?;
+            self.shared_key(Role::Retired, &member)
+        };
+        let incarnations = self.shared_key(Role::Incarnations, name);
+        let mut keys: Vec<Key> = roles.iter().map(note).collect();
+        keys.push(incarnations.clone());
+        let ranges = roles.iter().map(|role| self.group(*role, name, incarnation));
+        let ranges: Vec<KeyRange> = ranges.map(|group| KeyRange::group(&group)).collect();
+        if !self.view.may_make_room(&keys) {
+            return ranges.iter().try_for_each(|range| self.delete_all(range));
         }
-        let key = self.shared_key(Role::Incarnations, name);
-        Ok(self.view.put_making_room(&key, u64::from(next))?)
+        for (key, range) in keys.iter().zip(&ranges) {
+            self.view.put_making_room(key, 0)?;
+            self.view.forget(range)?;
+        }
+        Ok(self.view.put_making_room(&incarnations, u64::from(next))?)
+    }
+
+    /// Deletes the records of a range one by one: that takes no room, and as many epochs as it needs.
+    fn delete_all(&mut self, range: &KeyRange) -> Outcome<()> {
+        for (key, _) in self.view.scan(range, usize::MAX, false)? {
+            self.view.delete(&key)?;
+        }
+        Ok(())
     }
 
     /// Starts the next generation: every key is gone.
@@ -357,6 +372,9 @@ impl<'a, 'v> Keyspace<'a, 'v> {
         let Some(next) = self.generation.checked_add(1) else {
             return fail("the store has been flushed too often");
         };
+        if !self.view.may_make_room(&[generation_key()]) {
+            return self.delete_all(&generation(self.generation, next));
+        }
         self.view.put_making_room(&generation_key(), u64::from(next))?;
         self.generation = next;
         // Those who find the store full meanwhile wait.

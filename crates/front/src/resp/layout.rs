@@ -91,6 +91,12 @@ pub fn dead_generations(generation: u32) -> KeyRange {
     KeyRange::between(&Key::new(b"r", b""), &Key::new(&now, b""))
 }
 
+/// The groups of a generation, and of none before `next`.
+pub fn generation(generation: u32, next: u32) -> KeyRange {
+    let bound = |of| Key::new(&generation_prefix(of), b"");
+    KeyRange::between(&bound(generation), &bound(next))
+}
+
 /// A group of which there is one a generation.
 pub fn shared_group(generation: u32, role: Role) -> Group {
     let mut group = generation_prefix(generation);

@@ -52,6 +52,17 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// Whether there can be a listener of them, but for its address. Changes nothing.
+    pub fn check(&self) -> Result<(), Error> {
+        self.acceptor().map(drop)
+    }
+
+    fn acceptor(&self) -> Result<Option<TlsAcceptor>, Error> {
+        Ok(self.tls.as_ref().map(|files| acceptor(files, &[])).transpose()?)
+    }
+}
+
 /// A bound front end that has not begun to serve.
 pub struct Listener {
     settings: Settings,
@@ -65,7 +76,7 @@ pub struct Listener {
 impl Listener {
     /// Binds, and reads the TLS files if there are any.
     pub async fn bind(settings: Settings) -> Result<Self, Error> {
-        let tls = settings.tls.as_ref().map(|files| acceptor(files, &[])).transpose()?;
+        let tls = settings.acceptor()?;
         let socket = Socket::bind(&Place::Tcp(settings.address)).await?;
         let address = match socket.place() {
             Place::Tcp(address) => address,

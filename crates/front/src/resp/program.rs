@@ -10,7 +10,7 @@ use super::frame::Request;
 use super::keyspace::{Bounds, Halt, Keyspace, Outcome};
 use super::layout::{Kind, Role, collection_group, shared_group};
 use super::reply::Reply;
-use super::untaken::{Answered, Untaken};
+use super::untaken::{Answered, Growing, Untaken};
 use bytes::Bytes;
 use fogbank_env::Mutex;
 use fogbank_txn::{Key, KeyRange, Pause, Program, View, Watch};
@@ -75,7 +75,10 @@ impl Work {
             Err(halt) => return reply_of(Err(halt)),
         };
         match &self.task {
-            Task::Single { code, request } => reply_of(code(&mut db, request)),
+            Task::Single { code, request } => {
+                let reply = reply_of(code(&mut db, request))?;
+                self.untaken.growing().add(reply)
+            }
             Task::Watch { names, slot } => reply_of(watch(&mut db, names, slot)),
             Task::Exec { watched, body } => {
                 match unchanged(&mut db, watched) {
@@ -83,7 +86,7 @@ impl Work {
                     Ok(false) => return Ok(Reply::NullArray),
                     Err(halt) => return reply_of(Err(halt)),
                 }
-                run_body(&mut db, body)
+                run_body(&mut db, body, self.untaken.growing())
             }
         }
     }
@@ -100,7 +103,11 @@ impl Program for Work {
 /// Runs the queued commands. One that must wait for records does not keep the others from asking
 /// for theirs, so that the whole body waits for one round and not for one a command; such a run
 /// ends as a pause, and nothing of it stays.
-fn run_body(db: &mut Keyspace<'_, '_>, body: &[Queued]) -> Result<Reply, Pause> {
+fn run_body(
+    db: &mut Keyspace<'_, '_>,
+    body: &[Queued],
+    mut growing: Growing,
+) -> Result<Reply, Pause> {
     let mut replies = Vec::with_capacity(body.len());
     let mut paused = None;
     for queued in body {
@@ -109,7 +116,7 @@ fn run_body(db: &mut Keyspace<'_, '_>, body: &[Queued]) -> Result<Reply, Pause> 
             Queued::Elsewhere => Ok(Reply::Null),
             Queued::Unwatch => Ok(Reply::OK),
         };
-        match outcome {
+        match outcome.and_then(|reply| growing.add(reply)) {
             Ok(reply) => replies.push(reply),
             Err(Pause::Missing) => paused = Some(Pause::Missing),
             Err(refused) => return Err(paused.unwrap_or(refused)),

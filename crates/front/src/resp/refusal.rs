@@ -45,7 +45,7 @@ fn told(error: &Error) -> (&'static str, String) {
                  {limit}"
             ),
         ),
-        Error::OutOfSpace => ("OOM", "command not allowed: the store is full".into()),
+        Error::OutOfSpace | Error::NoRoom(_) => ("OOM", format!("command not allowed: {error}")),
         Error::Closed => ("ERR", "the server is shutting down".into()),
         Error::Resting(_) => ("RESTING", error.to_string()),
         Error::Stopped(_) => ("ERR", "the store has stopped".into()),

@@ -2,12 +2,14 @@
 //!
 //! A reply exists from the run of its program until the client takes it, and may be a thousand times
 //! as long as its command. Each is counted from its run on, so that what a connection holds is known
-//! before the next program makes more.
+//! before the next program makes more. One reply alone is no longer than all may be: the same value told
+//! a thousand times takes little here, but is encoded as one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::reply::Reply;
+use fogbank_txn::{Bound, Error, Pause};
 
 /// What a connection's replies take.
 pub struct Untaken {
@@ -26,10 +28,36 @@ impl Untaken {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// A reply of nothing yet.
+    pub fn growing(&self) -> Growing {
+        Growing { bytes: 0, limit: self.bytes_max }
+    }
+
     /// Why no program may run now, if none may.
     pub fn refusal(&self) -> Option<Reply> {
         let full = self.bytes() >= self.bytes_max;
         full.then(|| Reply::error("replies wait to be taken; read them before asking for more"))
+    }
+}
+
+/// A reply that grows, command by command.
+pub struct Growing {
+    bytes: usize,
+    limit: usize,
+}
+
+impl Growing {
+    /// Adds `reply`.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] if all together is too long.
+    pub fn add(&mut self, reply: Reply) -> Result<Reply, Pause> {
+        self.bytes += reply.bytes();
+        if self.bytes <= self.limit {
+            return Ok(reply);
+        }
+        let (what, needed, limit) = (Bound::Reply, self.bytes, self.limit);
+        Err(Pause::Refused(Error::TooLarge { what, needed, limit }))
     }
 }
 

@@ -115,6 +115,31 @@ async fn replies_that_nobody_takes_are_counted_when_they_are_made() {
     server.stop().await;
 }
 
+/// A value told a thousand times takes little, but is encoded as one reply.
+#[tokio::test]
+async fn one_reply_is_no_longer_than_all_may_be() {
+    let limits = Limits { output_bytes_max: 1 << 20, ..Limits::default() };
+    let server = Server::with(Settings { limits, ..Settings::default() }, SHAPE).await;
+    let mut client = server.client().await;
+    assert_eq!(client.ask_words(&[b"SET", b"k", &[b'v'; 1000]]).await, "+OK");
+    let told = "limit is 1048576";
+    for (count, fits) in [(900, true), (1100, false)] {
+        let all: Vec<&[u8]> = [&b"MGET"[..]].into_iter().chain(vec![&b"k"[..]; count]).collect();
+        let reply = client.ask_words(&all).await;
+        assert_eq!(!reply.ends_with(told), fits, "{}", reply.len());
+        client.ask("MULTI").await;
+        client.ask("INCR done").await;
+        for _ in 0..count {
+            client.ask("GET k").await;
+        }
+        let reply = client.ask("EXEC").await;
+        assert_eq!(!reply.ends_with(told), fits, "{}", reply.len());
+        assert!(fits || reply.contains("bytes of reply"), "{reply}");
+    }
+    assert_eq!(client.ask("GET done").await, "\"1\"");
+    server.stop().await;
+}
+
 /// A client that reads gets everything, however much it has asked for before.
 #[tokio::test]
 async fn replies_that_are_taken_leave_in_pieces() {

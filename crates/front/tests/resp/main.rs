@@ -3,6 +3,7 @@
 mod connections;
 mod differential;
 mod expiry;
+mod full;
 mod keyspace;
 mod own;
 mod real_redis;

@@ -1,6 +1,8 @@
 //! `MULTI`, `EXEC`, `DISCARD`, `WATCH`.
 
-use crate::support::{Client, Server, encode};
+use crate::support::{Client, SHAPE, Server, encode};
+use fogbank_front::resp::Settings;
+use fogbank_oram::BatchShape;
 
 async fn watched(client: &mut Client, other: &mut Client, before: &str, change: &str) -> String {
     for command in before.split(';').filter(|command| !command.is_empty()) {
@@ -138,6 +140,37 @@ async fn optimistic_additions_are_never_lost() {
     }
     let expected = format!("\"{}\"", CLIENTS * ADDITIONS);
     assert_eq!(server.client().await.ask("GET n").await, expected);
+    server.stop().await;
+}
+
+/// An epoch of this shape marks 30 records.
+#[tokio::test]
+async fn a_body_that_changes_no_value_may_be_as_long_as_any() {
+    let shape = BatchShape { read_batch: 40, write_batch: 10, ..SHAPE };
+    let server = Server::with(Settings::default(), shape).await;
+    let mut client = server.client().await;
+    for n in 0..400 {
+        client.send_raw(&encode(&[b"SET", format!("k{n}").as_bytes(), b"v"])).await;
+    }
+    for _ in 0..400 {
+        assert_eq!(client.shown().await, "+OK");
+    }
+    for (command, ttl) in [("EXPIRE", "1000"), ("EXPIRE", "2000"), ("PERSIST", "-1")] {
+        client.ask("MULTI").await;
+        for n in 0..400 {
+            let name = format!("k{n}");
+            let words = [command.as_bytes(), name.as_bytes(), ttl.as_bytes()];
+            let count = if command == "PERSIST" { 2 } else { 3 };
+            assert_eq!(client.ask_words(&words[..count]).await, "+QUEUED");
+        }
+        assert_eq!(client.ask("EXEC").await, format!("[{}]", ["1"; 400].join(" ")));
+        for n in [0, 250, 399] {
+            let left = client.ask(&format!("TTL k{n}")).await;
+            let (left, ttl): (i64, i64) = (left.parse().unwrap(), ttl.parse().unwrap());
+            assert!((ttl - 20..=ttl).contains(&left), "{left} {ttl}");
+            assert_eq!(client.ask(&format!("GET k{n}")).await, "\"v\"");
+        }
+    }
     server.stop().await;
 }
 

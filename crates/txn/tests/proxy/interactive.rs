@@ -357,7 +357,7 @@ async fn an_error_does_not_lose_to_those_who_have_read_what_it_wrote() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_vanishes_releases_what_it_reserved() {
-    let world = Setup { write_batch: 4, capacity: 12, ..Setup::default() }.start().await;
+    let world = Setup { write_batch: 4, capacity: 13, ..Setup::default() }.start().await;
     world.fill(&keys(8), b"v").await;
     world.next_epoch().await;
     let epoch = world.proxy.epoch();

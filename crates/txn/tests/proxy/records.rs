@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
-use fogbank_txn::{Error, Key, KeyRange, Stat, View};
+use fogbank_txn::{Error, Key, KeyRange, Lack, Stat, View};
 
 use crate::support::{Setup, bytes, key, keys};
 
@@ -51,12 +51,13 @@ async fn absent_and_empty_records_need_no_block() {
 
 #[tokio::test(start_paused = true)]
 async fn deleted_addresses_are_recycled_by_quota_and_a_full_store_says_so() {
-    let setup = Setup { capacity: 8, ..Setup::default() };
+    let setup = Setup { capacity: 9, ..Setup::default() };
     let world = setup.start().await;
     world.fill(&keys(8), b"x").await;
     let session = world.proxy.session();
     let put = |n: u32| move |v: &mut View<'_>| v.put(&key(n), bytes("y"), 0);
-    assert_eq!(session.submit(put(8)).await, Err(Error::OutOfSpace));
+    let lack = Lack { blocks: 0, records: 1, key_bytes: 0 };
+    assert_eq!(session.submit(put(8)).await, Err(Error::NoRoom(lack)));
     let gone = session.submit(|v: &mut View<'_>| v.delete(&key(0)));
     // Deleted in the same epoch: it will be free, only not now.
     let waits = session.submit(put(0));
@@ -86,7 +87,7 @@ async fn deleted_addresses_are_recycled_by_quota_and_a_full_store_says_so() {
 
 #[tokio::test(start_paused = true)]
 async fn the_key_budget_bounds_the_directory() {
-    let mut setup = Setup { capacity: 8, ..Setup::default() };
+    let mut setup = Setup { capacity: 9, ..Setup::default() };
     setup.settings.key_budget_bytes = 8;
     let world = setup.start().await;
     let session = world.proxy.session();
@@ -95,9 +96,9 @@ async fn the_key_budget_bounds_the_directory() {
         session.submit(move |v: &mut View<'_>| v.put(&key, Bytes::new(), 0))
     };
     put(1, 30).await.unwrap();
-    assert_eq!(put(2, 31).await, Err(Error::OutOfSpace));
+    assert!(matches!(put(2, 31).await, Err(Error::NoRoom(Lack { records: 0, key_bytes: 1, .. }))));
     put(2, 30).await.unwrap();
-    assert_eq!(put(3, 0).await, Err(Error::OutOfSpace));
+    assert!(matches!(put(3, 0).await, Err(Error::NoRoom(Lack { records: 0, key_bytes: 2, .. }))));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,11 @@
 //! Programs that change more than an epoch writes: 16 slots here.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use fogbank_txn::{Bound, Error, Key, KeyRange, View};
+use fogbank_txn::{Bound, Error, Key, KeyRange, Lack, View};
 
 use crate::support::{Setup, World, bytes, increment, key, keys};
 
@@ -197,13 +198,13 @@ async fn one_whose_client_goes_leaves_nothing_behind() {
         world.next_epoch().await;
     }
     // Every address is free that was.
-    world.fill(&(1_000..2_500).map(key).collect::<Vec<_>>(), b"new").await;
-    assert_eq!(session.submit(look).await.unwrap(), (1_900, 0));
+    world.fill(&(1_000..1_800).map(key).collect::<Vec<_>>(), &[7; 2 * 16]).await;
+    assert_eq!(session.submit(look).await.unwrap(), (1_200, 0));
     // And the next one finds the stage free.
     let deleted = session
         .submit(|view: &mut View<'_>| (0..300).try_for_each(|n| view.delete(&key(n)).map(drop)));
     deleted.await.unwrap();
-    assert_eq!(session.submit(look).await.unwrap(), (1_600, 0));
+    assert_eq!(session.submit(look).await.unwrap(), (900, 0));
 }
 
 /// A full store takes what only removes.
@@ -215,7 +216,10 @@ async fn a_full_store_is_emptied_by_one_program() {
     let more = session.submit(|view: &mut View<'_>| {
         (0..100).try_for_each(|n| view.put(&other(n), bytes("v"), 0))
     });
-    assert_eq!(more.await, Err(Error::OutOfSpace));
+    // Three find room, and 37 blocks more: what is held back are records without any.
+    let lack = Lack { blocks: 60, records: 97, key_bytes: 0 };
+    assert_eq!(more.await, Err(Error::NoRoom(lack)));
+    assert_eq!(lack.to_string(), "60 blocks of values and 97 records");
     let deleted = session
         .submit(|view: &mut View<'_>| (0..500).try_for_each(|n| view.delete(&key(n)).map(drop)));
     deleted.await.unwrap();
@@ -254,4 +258,118 @@ async fn long_values_are_staged_when_an_epoch_is_whole() {
     for n in 0..30 {
         assert_eq!(world.get(&key(n)).await, Some(long(n)));
     }
+}
+
+/// Gives every record of `g` this attribute; how many there are.
+fn marks(attr: u64) -> impl fogbank_txn::Program<Reply = usize> {
+    move |view: &mut View<'_>| {
+        let found = view.scan(&KeyRange::group(b"g"), usize::MAX, false)?;
+        for (key, _) in &found {
+            view.set_attr(key, attr)?;
+        }
+        Ok(found.len())
+    }
+}
+
+/// The attributes that there are in `g`, each once.
+fn attributes(view: &mut View<'_>) -> Result<BTreeSet<u64>, fogbank_txn::Pause> {
+    let found = view.scan(&KeyRange::group(b"g"), usize::MAX, false)?;
+    Ok(found.into_iter().map(|(_, stat)| stat.attr).collect())
+}
+
+/// On a store that is full, too: it takes no room.
+#[tokio::test(start_paused = true)]
+async fn attributes_alone_are_staged_and_values_stay() {
+    let world = Setup { capacity: 600, ..Setup::default() }.start().await;
+    world.fill(&keys(560), b"old").await;
+    let (session, reader) = (world.proxy.session(), world.proxy.session());
+    for attr in [7, 9] {
+        let (before, began) = (reader.submit(attributes).await.unwrap(), world.proxy.epoch());
+        let marked = tokio::spawn(session.submit(marks(attr)));
+        loop {
+            let seen = reader.submit(attributes).await.unwrap();
+            if seen == BTreeSet::from([attr]) {
+                break;
+            }
+            assert_eq!(seen, before);
+        }
+        assert_eq!(marked.await.unwrap(), Ok(560));
+        let epochs = world.proxy.epoch() - began;
+        assert!((560 / 3 / 16..40).contains(&epochs), "{epochs}");
+    }
+    for n in [0, 300, 559] {
+        assert_eq!(world.get(&key(n)).await, Some(bytes("old")));
+    }
+    // Every block is where it was: what is deleted gives its room back.
+    let some = |view: &mut View<'_>| (0..300).try_for_each(|n| view.delete(&key(n)).map(drop));
+    session.submit(some).await.unwrap();
+    world.fill(&(0..280).map(other).collect::<Vec<_>>(), b"new").await;
+    assert_eq!(session.submit(look).await.unwrap(), (260, 280));
+}
+
+/// Others give records other values meanwhile, remove some and make new ones.
+#[tokio::test(start_paused = true)]
+async fn attributes_go_along_with_values_that_change_meanwhile() {
+    let world = Setup { capacity: 2_000, ..Setup::default() }.start().await;
+    world.fill(&keys(200), b"0").await;
+    let (stop, sum) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let writers: Vec<_> = (0..6_u32)
+        .map(|writer| {
+            let (session, stop, sum) = (world.proxy.session(), stop.clone(), sum.clone());
+            tokio::spawn(async move {
+                let mut n = writer * 31;
+                while !stop.load(Ordering::Relaxed) {
+                    n = (n * 7 + 13) % 200;
+                    let add = move |view: &mut View<'_>| match (n, view.get(&key(n))?) {
+                        (0..20, Some(record)) => view
+                            .delete(&key(n))
+                            .and_then(|_| view.put(&other(n), record.value, record.attr))
+                            .map(|()| 0),
+                        (0..20, None) => Ok(0),
+                        (_, record) => {
+                            let record = record.unwrap();
+                            let old = std::str::from_utf8(&record.value).unwrap();
+                            let new = old.parse::<u64>().unwrap() + 1;
+                            view.put(&key(n), bytes(&new.to_string()), record.attr)?;
+                            Ok(1)
+                        }
+                    };
+                    let added: u64 = session.submit(add).await.unwrap();
+                    sum.fetch_add(added, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    let session = world.proxy.session();
+    for attr in 1..6 {
+        let marked = session.submit(marks(attr)).await.unwrap();
+        assert!(marked >= 180, "{marked}");
+        assert_eq!(session.submit(attributes).await.unwrap(), BTreeSet::from([attr]));
+    }
+    stop.store(true, Ordering::Relaxed);
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let mut total = 0;
+    for n in 20..200 {
+        let value = world.get(&key(n)).await.unwrap();
+        total += std::str::from_utf8(&value).unwrap().parse::<u64>().unwrap();
+    }
+    assert_eq!(total, sum.load(Ordering::Relaxed));
+    assert!(total > 100, "{total}");
+}
+
+/// Records that come and go within one program leave nothing, so there is no end of them.
+#[tokio::test(start_paused = true)]
+async fn what_comes_and_goes_in_one_program_takes_nothing() {
+    let world = filled(100).await;
+    let session = world.proxy.session();
+    let passing = session.submit(|view: &mut View<'_>| {
+        (0..400).try_for_each(|n| {
+            view.put(&other(n), bytes("v"), 0)?;
+            view.delete(&other(n)).map(drop)
+        })
+    });
+    passing.await.unwrap();
+    assert_eq!(session.submit(look).await.unwrap(), (100, 0));
 }

@@ -1,0 +1,70 @@
+//! Stores that are full: what takes away, or only marks, goes on.
+
+use crate::support::{Client, SHAPE, Server};
+use fogbank_front::resp::Settings;
+use fogbank_oram::BatchShape;
+
+/// Writes with `command` until the store is full; of how many it took.
+async fn fill(client: &mut Client, command: impl Fn(usize) -> String) -> usize {
+    let mut count = 0;
+    loop {
+        let reply = client.ask(&command(count)).await;
+        if reply.starts_with("-OOM") {
+            return count;
+        }
+        assert!(!reply.starts_with('-'), "{reply}");
+        count += 1;
+    }
+}
+
+async fn filled(client: &mut Client, kind: &str) -> usize {
+    fill(client, |n| match kind {
+        "string" => format!("SET k{n} v"),
+        "hash" => format!("HSET h f{n} v"),
+        _ => format!("ZADD z {n} m{n}"),
+    })
+    .await
+}
+
+/// However small, whatever it is full of, and whatever has taken what is held back: it can be emptied,
+/// and then takes as much as before.
+#[tokio::test]
+async fn a_full_store_is_emptied_whatever_its_capacity() {
+    for capacity in [2, 3, 10, 15, 16, 17, 40, 100, 200] {
+        let shape = BatchShape { capacity, read_batch: 40, write_batch: 10, ..SHAPE };
+        let server = Server::with(Settings::default(), shape).await;
+        let mut client = server.client().await;
+        let held_back = (capacity as usize / 16).max(1);
+        for kind in ["string", "hash", "sorted set", "string"] {
+            let count = filled(&mut client, kind).await;
+            let records = if kind == "sorted set" { 2 * count } else { count };
+            // Beside them there are the generation, an incarnation, and half a member.
+            let most = capacity as usize - held_back;
+            assert!(
+                (most.saturating_sub(3)..=most).contains(&records),
+                "{kind} {count} of {capacity}"
+            );
+            let name = match kind {
+                "string" => "k0",
+                "hash" => "h",
+                _ => "z",
+            };
+            if count > 0 {
+                assert_eq!(client.ask(&format!("EXPIRE {name} 100")).await, "1", "{capacity}");
+                assert_eq!(client.ask(&format!("PERSIST {name}")).await, "1", "{capacity}");
+            }
+            // Deadlines take all that is held back.
+            for n in 0..count {
+                client.ask(&format!("EXPIRE k{n} 100")).await;
+            }
+            let emptied = match kind {
+                "hash" => "DEL h",
+                _ => "FLUSHALL",
+            };
+            let reply = client.ask(emptied).await;
+            assert!(reply == "+OK" || reply == "1" || count == 0, "{capacity} {kind}: {reply}");
+            assert_eq!(client.ask("DBSIZE").await, "0", "{capacity} {kind}");
+        }
+        server.stop().await;
+    }
+}
