@@ -8,7 +8,7 @@ use fogbank::args::InspectArgs;
 use fogbank::config::StoreConfig;
 use fogbank::registers::RegisterPlace;
 use fogbank::volume::{Flow, VolumeConfig, is_of_volume};
-use fogbank::{Error, Place, Result, counted, open_store};
+use fogbank::{Error, Place, Result, counted};
 use fogbank_durable::{Inspected, State};
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
 use fogbank_process::say;
@@ -30,7 +30,7 @@ pub async fn run(args: InspectArgs) -> Result<()> {
         )));
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let store = open_store(&place.store_url(), &clock).await?;
+    let store = place.open_store(&clock).await?;
     let found = look(&*store, &place, &clock).await?;
     let shape = match is_of_volume(&found.config) {
         true => Shape::Volume(VolumeConfig::decode(&found.config)?),

@@ -34,11 +34,7 @@ const STOP_GRACE_NANOS: Nanos = 3_000_000_000;
 /// By blame, see [`Error`].
 pub async fn run(args: ServeArgs) -> Result<()> {
     log_to_standard_error();
-    let place = Place::from(&args.place);
-    check_apart("--record", args.record.as_deref(), &place.store_url())?;
-    check_apart("--history", args.history.as_deref(), &place.store_url())?;
-    let files = [&args.password_file, &args.tls_cert, &args.tls_key, &args.place.config];
-    place.check_free(&files.map(|file| file.as_deref()))?;
+    let place = place(&args)?;
     let uptime = args.schedule.uptime()?;
     let clients = client_threads()?;
     // Bound there, so that whoever connects wakes those threads and no others.
@@ -74,6 +70,16 @@ pub async fn run(args: ServeArgs) -> Result<()> {
         }
     );
     Ok(())
+}
+
+/// Where the store is; nothing else that is named may be there, too.
+pub fn place(args: &ServeArgs) -> Result<Place> {
+    let place = Place::from(&args.place);
+    check_apart("--record", args.record.as_deref(), &place.store_url())?;
+    check_apart("--history", args.history.as_deref(), &place.store_url())?;
+    let files = [&args.password_file, &args.tls_cert, &args.tls_key, &args.place.config];
+    place.check_free(&files.map(|file| file.as_deref()))?;
+    Ok(place)
 }
 
 /// Serves until a signal or until the epochs stop by themselves (the cloud is absent or lied). Then the
@@ -126,7 +132,8 @@ pub fn say_stopped(what: &str, reason: impl std::fmt::Display + Into<Error>, kep
     say_error!("fogbank: {}", reason.into().advice(kept));
 }
 
-fn listen_settings(args: &ServeArgs) -> Result<Settings> {
+/// How to listen, and what clients may do.
+pub fn listen_settings(args: &ServeArgs) -> Result<Settings> {
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     Ok(Settings {
         address: address("--listen", &args.listen)?,
@@ -159,7 +166,8 @@ fn read_password(path: &Path) -> Result<String> {
     }
 }
 
-fn explain(error: resp::Error) -> Error {
+/// The same of an error of the front end, with what helps.
+pub fn explain(error: resp::Error) -> Error {
     match &error {
         resp::Error::AddressInUse(resp::Place::Tcp(address)) => Error::Usage(format!(
             "{error}; stop it, or choose another port: --listen {}:{}",

@@ -223,14 +223,44 @@ fn settings_are_checked_without_making_anything() {
         assert!(words.contains(part), "{words}");
     }
     assert!(!folder.join("d").exists());
-    for (wrong, part) in [
-        (["--config", "wrong.toml"], "capactiy"),
-        (["--capacity", "0"], "capacity"),
-        (["--store", "ftp://x"], "ftp"),
-    ] {
-        let words = refused(folder, &[&["config", "check"][..], &wrong].concat());
-        assert!(words.contains(part), "{words}");
+    let open = folder.join("password");
+    std::fs::write(&open, "secret\n").unwrap();
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(&open, readable).unwrap();
+    let tls = ["--tls-cert", "password", "--tls-key", "password"];
+    let wrong: &[(&[&str], &str)] = &[
+        (&["--config", "wrong.toml"], "capactiy"),
+        (&["--capacity", "0"], "capacity"),
+        (&["--capacity", "1"], "capacity"),
+        (&["--value-size", "0"], "value"),
+        (&["--value-size", "1GiB"], "value"),
+        (&["--read-batches", "0"], "--read-batches 0 is outside 1 to 1000"),
+        (&["--batch", "0"], "--batch 0 is outside"),
+        (&["--write-batch", "0"], "--write-batch 0 is outside"),
+        (&["--write-batch", "100000000"], "--write-batch 100000000 is outside"),
+        (&["--in-flight", "9"], "--in-flight 9 is outside 1 to 2"),
+        (&["--windows", "65"], "--windows 65 is outside"),
+        (&["--bucket-dummies", "0"], "dummy"),
+        (&["--leaf-level", "200"], "level"),
+        (&["--interval-ms", "3600001"], "--interval-ms"),
+        (&["--capacity", "400000000", "--value-size", "64KiB"], "are free"),
+        (&["--store", "ftp://x"], "ftp"),
+        (&["--store", "file://"], "file://"),
+        (&["--listen", "nowhere"], "--listen"),
+        (&["--schedule", "now and then"], "--schedule"),
+        (&["--password-file", "password"], "chmod 600"),
+        (&tls, "password"),
+    ];
+    for (wrong, part) in wrong {
+        // Both by the same functions, so in the same words.
+        let words = refused(folder, &[&["config", "check"][..], wrong].concat());
+        assert!(words.contains(part), "{wrong:?}: {words}");
+        let listen: &[&str] =
+            if wrong[0] == "--listen" { &[] } else { &["--listen", "127.0.0.1:0"] };
+        let served = refused(folder, &[&["serve"][..], wrong, listen].concat());
+        assert_eq!(words, served, "{wrong:?}");
     }
+    assert!(!folder.join("fogbank-data/proxy/key").exists());
 }
 
 #[test]

@@ -106,19 +106,9 @@ pub enum Command {
 /// What to do with settings.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// See whether settings make a store, without making one, and say what they stand for.
-    Check(Box<ConfigCheckArgs>),
-}
-
-/// Which settings to check.
-#[derive(Debug, Clone, Args)]
-pub struct ConfigCheckArgs {
-    /// Where the store is to be.
-    #[command(flatten)]
-    pub place: PlaceArgs,
-    /// Its shape.
-    #[command(flatten)]
-    pub shape: ShapeArgs,
+    /// See whether `serve` takes settings for a new store, without making one, and say what they stand
+    /// for.
+    Check(Box<ServeArgs>),
 }
 
 /// What is typed after a command that is a program of its own.

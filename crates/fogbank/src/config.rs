@@ -121,8 +121,8 @@ impl StoreConfig {
             xor: xor(args.xor, xor_offered, across_a_link)?,
             key_budget: 64,
         };
-        config.geometry()?;
         config.check()?;
+        config.geometry()?;
         Ok(config)
     }
 
@@ -183,7 +183,7 @@ impl StoreConfig {
             ("--in-flight", self.in_flight, 1, self.read_batches.max(1)),
             ("--windows", self.windows, 1, 64),
             ("--batch", self.batch, 1, BATCH_MAX),
-            ("--write-batch", self.write_batch, 0, BATCH_MAX),
+            ("--write-batch", self.write_batch, 1, BATCH_MAX),
         ];
         for (flag, value, least, most) in positive {
             if !(least..=most).contains(&value) {
@@ -239,20 +239,12 @@ impl StoreConfig {
         )))
     }
 
-    /// The geometry of the tree.
+    /// The geometry of the tree, as the engine finds it.
     ///
     /// # Errors
     /// [`Error::Usage`] if the shape is out of the engine's limits.
     pub fn geometry(&self) -> Result<Geometry> {
-        let bucket = BucketShape::new(self.bucket_reals, self.bucket_dummies, self.evict_every);
-        Geometry::with_leaf_level(
-            self.capacity,
-            self.value_size,
-            bucket,
-            self.cache,
-            self.leaf_level,
-        )
-        .map_err(|e| Error::Usage(e.to_string()))
+        self.ring_settings().geometry().map_err(|e| Error::Usage(e.to_string()))
     }
 
     /// Cells an epoch would move at the most if nothing were held until its end: every access reads a path

@@ -20,8 +20,7 @@ impl OpenOptions {
         records: impl Iterator<Item = Result<Vec<Filled>>> + Send,
         progress: &mut Progress<'_>,
     ) -> Result<u64> {
-        let link = self.across_a_link();
-        let config = StoreConfig::derive_at(&self.new_shape()?, self.combines(), link)?;
+        let config = self.new_config(self.combines())?;
         let shape = config.ring_settings().shape;
         let mut filling = Filling::new(&config.proxy_settings(), shape, &self.randomness()?);
         let mut new = Fill::begin(self, &config, &[], false, 0, progress).await?;

@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::fill::{MARKER, NOTED};
 use crate::object_default::shape_for;
 use crate::opened::{Opened, Recovery};
-use crate::place::{Place, across_a_link, lock_trusted_side, open_store};
+use crate::place::{Place, across_a_link, check_scheme, lock_trusted_side};
 use crate::plan::Plan;
 use crate::recording::Recording;
 use crate::registers::{Holding, RegisterPlace};
@@ -196,9 +196,7 @@ impl OpenOptions {
             }
             None if self.existing => return Err(fogbank_durable::Error::NoStore.into()),
             None => {
-                let link = self.across_a_link();
-                let offered = sides.bare.xor().is_some();
-                let config = StoreConfig::derive_at(&self.new_shape()?, offered, link)?;
+                let config = self.new_config(sides.bare.xor().is_some())?;
                 self.check_room(&config)?;
                 config
             }
@@ -206,6 +204,32 @@ impl OpenOptions {
         config.agree(&self.shape)?;
         let record = config.encode();
         self.open_as(sides, config, record).await
+    }
+
+    /// The configuration of a store that is made, whose cloud side combines cells or does not.
+    pub(crate) fn new_config(&self, combines: bool) -> Result<StoreConfig> {
+        StoreConfig::derive_at(&self.new_shape()?, combines, self.across_a_link())
+    }
+
+    /// What a new store would be made with, by all that is known before its cloud side is asked. Opens and
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// What [`OpenOptions::open`] would say of places and shape.
+    pub fn check(&self) -> Result<StoreConfig> {
+        self.check_places()?;
+        let config = self.new_config(self.combines())?;
+        self.check_room(&config)?;
+        Ok(config)
+    }
+
+    /// Refuses sides that are in each other's way.
+    fn check_places(&self) -> Result<()> {
+        let url = self.place.store_url();
+        check_scheme(&url)?;
+        self.place.check_sides()?;
+        check_apart("--data", Some(&self.place.trusted()), &url)?;
+        check_apart("--record", self.record.as_deref(), &url)
     }
 
     /// Refuses to make a store that its disk does not hold when it is full.
@@ -315,7 +339,7 @@ impl OpenOptions {
         let lock = self.lock(&clock).await?;
         let store = match &self.on {
             Some(store) => store.clone(),
-            None => open_store(&url, &clock).await.map_err(|e| self.place.in_the_way(e))?,
+            None => self.place.open_store(&clock).await.map_err(|e| self.place.in_the_way(e))?,
         };
         let claimed = self.config_shown(&*store, &clock).await?;
         if goes_on {
@@ -471,12 +495,9 @@ impl OpenOptions {
             self.place.check_whole()?;
             return Ok((self.lock(clock).await?, store));
         }
-        self.place.check_sides()?;
-        let url = self.place.store_url();
-        check_apart("--data", Some(&self.place.trusted()), &url)?;
-        check_apart("--record", self.record.as_deref(), &url)?;
+        self.check_places()?;
         let lock = self.lock(clock).await?;
-        let bare = open_store(&self.place.store_url(), clock).await;
+        let bare = self.place.open_store(clock).await;
         Ok((lock, bare.map_err(|e| self.place.in_the_way(e))?))
     }
 }

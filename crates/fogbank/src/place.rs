@@ -158,6 +158,31 @@ impl Place {
         )))
     }
 
+    /// Opens the cloud side.
+    ///
+    /// # Errors
+    /// As [`open_store`]; [`Error::CloudLied`] if there was a store, and what held it is gone.
+    pub async fn open_store(&self, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+        open_store(&self.store_url(), clock).await.map_err(|e| self.if_gone(e))
+    }
+
+    /// What a cloud says that has nothing: otherwise it could make a loss look like a mistyped URL.
+    fn if_gone(&self, error: Error) -> Error {
+        match error {
+            Error::Usage(why) if self.knows_a_store() && fogbank_objects::is_gone(&why) => {
+                let why = why.split(';').next().unwrap_or_default();
+                Error::CloudLied(format!(
+                    "{} holds the trusted side of a store, and at {} {why}: it was removed, or the \
+                     store is elsewhere; put it back as it was, say where it is with --store, or \
+                     restore a backup (fogbank restore)",
+                    self.trusted().display(),
+                    self.store_url()
+                ))
+            }
+            error => error,
+        }
+    }
+
     /// What stands where a new store is to be made, of which the trusted side knows nothing:
     /// something else's, and for whoever chose the place to see to.
     pub(crate) fn in_the_way(&self, error: Error) -> Error {

@@ -24,7 +24,7 @@ use crate::config::StoreConfig;
 use crate::engines::ring;
 use crate::error::{Error, Result};
 use crate::open::{OpenOptions, Sides};
-use crate::place::{Place, open_store};
+use crate::place::Place;
 use crate::registers::RegisterPlace;
 
 /// How often a look begins again because the store moves on meanwhile.
@@ -229,7 +229,7 @@ pub async fn presence(place: &Place) -> Result<Presence> {
     }
     place.check_sides()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let bare = open_store(&place.store_url(), &clock).await?;
+    let bare = place.open_store(&clock).await?;
     presence_at(place, bare, clock).await
 }
 

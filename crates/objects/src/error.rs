@@ -23,7 +23,8 @@ pub(crate) enum Blame {
     Denied,
     /// An answer that says somewhere else: at opening the settings are wrong.
     Elsewhere,
-    /// An answer that says that all of it is gone: at opening the settings are wrong.
+    /// An answer that says that all of it is gone: at opening the settings are wrong, unless somebody
+    /// knows that it was there ([`is_gone`]).
     Gone,
 }
 
@@ -83,6 +84,15 @@ pub(crate) fn at_opening(failure: Failure) -> StoreError {
         _ => failure.into(),
     }
 }
+
+/// Whether these words of a store that is opened say that there is nothing where it should be. Whoever has
+/// had a store there knows better than to blame the settings.
+pub fn is_gone(words: &str) -> bool {
+    [NO_BUCKET, NO_TABLE].iter().any(|gone| words.starts_with(gone))
+}
+
+pub(crate) const NO_BUCKET: &str = "there is no such bucket (container)";
+pub(crate) const NO_TABLE: &str = "there is no such table in this region";
 
 /// What the library itself has to say (a credentials file it cannot read, a reply it cannot parse).
 fn shortened(words: &str) -> String {

@@ -44,6 +44,7 @@ mod url;
 #[cfg(feature = "dynamodb")]
 pub use dynamo::DynamoStore;
 pub use environment::Environment;
+pub use error::is_gone;
 pub use requests::RequestCount;
 pub use store::{ObjectsOptions, ObjectsStore};
 pub use table_url::TableUrl;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::response::Parts;
 
-use crate::error::Failure;
+use crate::error::{self, Failure};
 use crate::retry::{self, Attempt};
 
 /// What was asked, as far as the answer depends on it.
@@ -35,9 +35,10 @@ pub(crate) fn of_answer(status: StatusCode, code: &str, asked: Asked) -> Result<
         404 if NO_OBJECT.contains(&code) => return Ok(()),
         412 if asked.conditional => return Ok(()),
         409 if asked.conditional && code == EXISTS => return Ok(()),
-        404 if NO_BUCKET.contains(&code) => Failure::gone(
-            "there is no such bucket (container); create it first, or correct the store URL",
-        ),
+        404 if NO_BUCKET.contains(&code) => Failure::gone(format!(
+            "{}; create it first, or correct the store URL",
+            error::NO_BUCKET
+        )),
         // Some servers answer so to a key that they do not know, and that does not mean no such object.
         401 | 403 | 404 => Failure::denied(format!(
             "the object store refused the credentials ({said}): check the key in the environment, the \

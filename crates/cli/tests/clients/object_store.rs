@@ -63,6 +63,37 @@ fn a_server_that_cannot_hold_a_store_is_refused_when_one_is_made() {
     }
 }
 
+/// A cloud that says that there is nothing must not make a loss look like a mistyped URL: whose trusted side
+/// knows of a store is told that it is gone, and whose does not, what to create.
+#[test]
+fn a_bucket_that_is_gone_is_a_lie_to_whoever_had_a_store_in_it() {
+    let bucket = bucket::Server::gofakes3();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let known = folder.path().join("known");
+    let mut server = start(&bucket, NARROW, &known);
+    assert!(server.terminate().success());
+    let new = folder.path().join("new");
+    for (command, data, code, part) in [
+        ("serve", &known, 1, "or the store is elsewhere"),
+        ("inspect", &known, 1, "or the store is elsewhere"),
+        ("verify", &known, 1, "or the store is elsewhere"),
+        ("serve", &new, 64, "create it first"),
+        ("inspect", &new, 64, "create it first"),
+    ] {
+        let mut called = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        called.arg(command).arg("--data").arg(data).args(["--store", "s3://elsewhere/clinic"]);
+        if command == "serve" {
+            called.args(["--listen", "127.0.0.1:0"]);
+        }
+        let output = called.envs(bucket.variables(bucket.port())).output().expect("fogbank runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{command}: {said}");
+        assert!(said.contains("no such bucket") && said.contains(part), "{command}: {said}");
+    }
+    // The canary: what is there is opened.
+    assert!(start(&bucket, NARROW, &known).terminate().success());
+}
+
 fn start(bucket: &bucket::Server, shape: &str, data: &Path) -> Server {
     Server::fogbank_on(&bucket.url("clinic"), &bucket.variables(bucket.port()), shape, data)
 }

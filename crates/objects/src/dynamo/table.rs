@@ -23,7 +23,7 @@ use bytes::Bytes;
 
 use crate::dynamo::keys::Key;
 use crate::dynamo::wire::Broken;
-use crate::error::Failure;
+use crate::error::{Failure, NO_TABLE};
 use crate::requests::RequestCount;
 use crate::retry::{Attempt, Tries, Trouble, Twice};
 
@@ -385,10 +385,10 @@ fn of_code(code: &str, status: u16) -> Attempt {
             let words = format!("another request was under way ({code})");
             Attempt::Failed(Trouble::Refused, Failure::absent(words))
         }
-        "ResourceNotFoundException" => denied(
-            "there is no such table in this region; create it with a partition key p and a sort key s, \
-             both of type S, or correct the store URL or AWS_REGION",
-        ),
+        "ResourceNotFoundException" => Attempt::Over(Failure::gone(format!(
+            "{NO_TABLE}; create it with a partition key p and a sort key s, both of type S, or correct \
+             the store URL or AWS_REGION ({code})"
+        ))),
         "ValidationException" => denied(
             "the table does not take the request: it needs a partition key p and a sort key s, both of \
              type S, and no others",
