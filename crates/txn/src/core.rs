@@ -107,6 +107,8 @@ pub(crate) struct Core {
     /// The first delta drops what those of earlier openings have left staged.
     is_new: bool,
     addresses: Addresses,
+    /// Those of records that the closing epoch removes whose program puts others there.
+    reusable: Vec<Address>,
     /// Ranges of which nobody asks for a key before all in them has gone.
     forgotten: VecDeque<KeyRange>,
     settings: Settings,
@@ -183,6 +185,7 @@ impl Core {
             staging: Staging::default(),
             is_new: true,
             addresses,
+            reusable: Vec::new(),
             forgotten: VecDeque::new(),
             settings,
             shape,
@@ -432,12 +435,19 @@ impl Core {
         let mut directory = std::mem::take(&mut self.directory);
         let entries = Arc::make_mut(&mut directory);
         let turn = self.turn_stage(mvtso, entries, &mut writes, &mut delta);
+        // Before others come to where they were.
+        for row in mvtso.rows.changed().filter(|row| row.is_reused) {
+            let blocks = entries.get(&row.key).map(|entry| entries.blocks(entry));
+            self.reusable.extend(blocks.into_iter().flatten());
+            self.remove(entries, row, Some(Blocks::new()), &mut delta);
+        }
         for row in mvtso.rows.changed() {
             let Some(last) = row.last_settled().filter(|last| !last.change.is_staged) else {
                 continue;
             };
             // With a mark, what counts now may be other than what the epoch began with.
             let base = match turn.marked {
+                _ if row.is_reused => None,
                 Some(_) => entries.get(&row.key).map(|entry| entries.blocks(entry)),
                 None => row.base.as_ref().map(|base| base.blocks.clone()),
             };
@@ -455,6 +465,9 @@ impl Core {
                 // Excluded: a sum settles only after its base has come and is a counter.
                 (_, Err(_)) => {}
             }
+        }
+        for address in std::mem::take(&mut self.reusable) {
+            self.addresses.give_up(address);
         }
         let bytes = self.delta_bytes().saturating_sub(mvtso.quota.bytes_used() + turn.bytes);
         if turn.marked.is_none() {
@@ -554,8 +567,8 @@ impl Core {
         while blocks.len() < count {
             // The quota has reserved it. Were it not so, the engine would refuse this address and
             // nothing of the epoch would be committed: better than a record without all its blocks.
-            let address = self.addresses.take().unwrap_or(Address(u32::MAX));
-            blocks.push(address);
+            let address = self.reusable.pop().or_else(|| self.addresses.take());
+            blocks.push(address.unwrap_or(Address(u32::MAX)));
         }
         let len = value.len();
         for (address, start) in blocks.iter().zip((0..len).step_by(block_bytes)) {

@@ -349,10 +349,10 @@ impl Mvtso {
         eldest: bool,
         beside: Demand,
     ) -> std::result::Result<Ts, Refusal> {
-        self.reserve_all(writes, eldest, beside)?;
+        let settled = !depends_on.iter().any(|&w| self.is_unsettled(w));
+        self.reserve_all(writes, eldest, beside, settled)?;
         self.last_ts += 1;
         let ts = self.last_ts;
-        let settled = !depends_on.iter().any(|&w| self.is_unsettled(w));
         let newest_active = self.newest_active();
         let mut rows = SmallVec::new();
         for write in writes.drain(..) {
@@ -499,6 +499,7 @@ impl Mvtso {
         writes: &[Write],
         eldest: bool,
         beside: Demand,
+        settled: bool,
     ) -> std::result::Result<(), Refusal> {
         let mut claim = Claim { eldest, more: beside, ..Claim::default() };
         let mut alone = 0;
@@ -510,7 +511,11 @@ impl Mvtso {
             claim.making_room += if write.makes_room { more } else { Demand::default() };
             alone += need.bytes;
         }
-        match self.quota.judge(claim) {
+        let mut verdict = self.quota.judge(claim);
+        if verdict == Verdict::NoSpace && settled {
+            verdict = self.reuse(writes, &mut claim);
+        }
+        match verdict {
             Verdict::Fits => {}
             Verdict::NotNow => return Err(Refusal::NotNow { bytes: alone }),
             // What this epoch gives up will be free in a later one.
@@ -529,6 +534,32 @@ impl Mvtso {
             self.rows.get_mut(write.row).reserved = wanted;
         }
         Ok(())
+    }
+
+    /// On a full store a program whose writes stand has for what it puts what it removes itself: what it
+    /// then claims, and whether that fits. Nobody else has to do with those records in this epoch, and who
+    /// writes them later in it claims all that a new record takes.
+    fn reuse(&mut self, writes: &[Write], claim: &mut Claim) -> Verdict {
+        let is_removed = |write: &&Write| {
+            let row = self.rows.get(write.row);
+            let is_gone = write.change.body == Body::Gone && !write.change.is_staged;
+            is_gone && row.base.is_some() && row.is_untouched()
+        };
+        let removed: Vec<RowId> = writes.iter().filter(is_removed).map(|w| w.row).collect();
+        let gives = removed.iter().map(|&id| self.rows.get(id)).map(|row| Demand {
+            blocks: row.base_blocks(),
+            keys: 1,
+            key_bytes: row.key.encoded_len(),
+            bytes: 0,
+        });
+        let gives = gives.fold(Demand::default(), |sum, gives| sum + gives);
+        let with = Claim { more: claim.more - gives, ..*claim };
+        let verdict = self.quota.judge(with);
+        *claim = with;
+        if verdict == Verdict::Fits {
+            removed.into_iter().for_each(|id| self.rows.get_mut(id).is_reused = true);
+        }
+        verdict
     }
 
     /// Lowers a row's reservation to what its remaining versions cost.
@@ -580,12 +611,14 @@ fn need(row: &Row, change: &Change, block_bytes: usize) -> Demand {
         Body::Value(_) | Body::Sum(_) => (change.len as usize).div_ceil(block_bytes.max(1)),
         Body::Kept | Body::Gone => 0,
     };
-    let inserts = row.base.is_none() && change.body != Body::Gone;
+    let inserts = (row.base.is_none() || row.is_reused) && change.body != Body::Gone;
     let bytes = match change.body {
         Body::Value(_) | Body::Sum(_) => bytes_of_put(&row.key, chunks),
         Body::Kept => bytes_of_number(&row.key),
         Body::Gone => bytes_of_removal(&row.key),
     };
+    let removed = inserts && row.is_reused;
+    let bytes = bytes + if removed { bytes_of_removal(&row.key) } else { 0 };
     Demand {
         bytes,
         blocks: chunks.saturating_sub(row.blocks_to_replace(block_bytes)),

@@ -77,6 +77,8 @@ pub(crate) struct Row {
     pub waiting: SmallVec<[ProgramId; 2]>,
     /// What its versions reserve of the epoch's quota.
     pub reserved: Demand,
+    /// Whether the program that has removed it has its key and its blocks for what it puts.
+    pub is_reused: bool,
     /// Whether the index of rows with writes has it.
     pub indexed: bool,
     /// Whether the list of rows that have had a version has it.
@@ -104,6 +106,7 @@ impl Row {
             interest: 0,
             waiting: SmallVec::new(),
             reserved: Demand::default(),
+            is_reused: false,
             indexed: false,
             changed: false,
             written_by_run: (0, 0),
@@ -113,6 +116,11 @@ impl Row {
             base_marker: 0,
             counter_marker: 0,
         }
+    }
+
+    /// Whether nobody has written it in this epoch, nor reserved anything for it.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.versions.is_empty() && self.reserved == Demand::default()
     }
 
     /// Blocks of the base value.
@@ -190,6 +198,9 @@ impl Row {
 
     /// Blocks that a value written now may take the place of, whatever becomes of its epoch.
     pub(crate) fn blocks_to_replace(&self, block_bytes: usize) -> usize {
+        if self.is_reused {
+            return 0;
+        }
         let staged = self.versions.iter().filter(|v| v.change.is_staged);
         let staged = staged.map(|v| (v.change.len as usize).div_ceil(block_bytes.max(1)));
         staged.fold(self.base_blocks(), usize::min)

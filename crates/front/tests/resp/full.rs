@@ -68,3 +68,35 @@ async fn a_full_store_is_emptied_whatever_its_capacity() {
         server.stop().await;
     }
 }
+
+/// What takes the place of something else needs no room beside it.
+#[tokio::test]
+async fn a_full_store_takes_what_replaces_something() {
+    let shape =
+        BatchShape { capacity: 100, value_bytes: 16, read_batch: 40, write_batch: 40, ..SHAPE };
+    let server = Server::with(Settings::default(), shape).await;
+    let mut client = server.client().await;
+    let value = "v".repeat(160);
+    for name in ["long", "other"] {
+        client.ask(&format!("SET {name} {value}")).await;
+    }
+    client.ask("HSET h a 1 b 2 c 3").await;
+    client.ask("ZADD z 1 m 2 n").await;
+    filled(&mut client, "string").await;
+    assert!(client.ask("SET more v").await.starts_with("-OOM command not allowed: the store is"));
+    for round in 0..5 {
+        assert_eq!(client.ask("RENAME long moved").await, "+OK", "{round}");
+        assert_eq!(client.ask("GET moved").await, format!("\"{value}\""));
+        assert_eq!(client.ask("RENAME moved long").await, "+OK");
+        assert_eq!(client.ask("RENAME h hash").await, "+OK");
+        assert_eq!(client.ask("HGETALL hash").await, "[\"a\" \"1\" \"b\" \"2\" \"c\" \"3\"]");
+        assert_eq!(client.ask("RENAME hash h").await, "+OK");
+        assert_eq!(client.ask("ZINCRBY z 5 m").await, format!("\"{}\"", 6 + 5 * round));
+        assert_eq!(client.ask("ZCARD z").await, "2");
+        let lacks = client.ask("COPY long copy").await;
+        assert!(lacks.starts_with("-OOM") && lacks.contains("blocks of values"), "{lacks}");
+    }
+    assert_eq!(client.ask("DEL other").await, "1");
+    assert_eq!(client.ask("SET more v").await, "+OK");
+    server.stop().await;
+}

@@ -203,3 +203,45 @@ async fn a_closed_proxy_restores_from_its_sections() {
     world.fill(&keys(20), b"more").await;
     assert_eq!(world.get(&key(4)).await.unwrap(), "more");
 }
+
+/// A full store needs no room for what a program puts in place of what it removes, and keeps none of it
+/// for anybody else.
+#[tokio::test(start_paused = true)]
+async fn records_move_within_a_full_store() {
+    let world = Setup { capacity: 34, ..Setup::default() }.start().await;
+    world.fill(&keys(32), b"0123456789abcdef").await;
+    let session = world.proxy.session();
+    let moves = |from: u32, to: u32| {
+        move |view: &mut View<'_>| {
+            let Some(record) = view.get(&key(from))? else { return Ok(false) };
+            view.delete(&key(from))?;
+            view.put(&key(to), record.value, record.attr)?;
+            Ok(true)
+        }
+    };
+    let put = |n: u32| move |view: &mut View<'_>| view.put(&key(n), bytes("new"), 0);
+    for round in 0..20 {
+        let (from, to) = (round % 32, 100 + round);
+        // One behind the other in the epoch; the key that has moved is new to whoever puts it again.
+        let there = session.submit(moves(from, to));
+        let again = session.submit(put(from));
+        let back = session.submit(moves(to, from));
+        assert_eq!(there.await, Ok(true));
+        match again.await {
+            // If that has found room, it waited for what something else gave back: nothing did.
+            Err(Error::NoRoom(lack)) => assert_eq!((lack.blocks, lack.records), (0, 1), "{round}"),
+            other => panic!("{round}: {other:?}"),
+        }
+        assert_eq!(back.await, Ok(true));
+    }
+    for n in 0..32 {
+        assert_eq!(world.get(&key(n)).await, Some(bytes("0123456789abcdef")), "{n}");
+    }
+    // Two for one is one too many.
+    let doubles = session.submit(|view: &mut View<'_>| {
+        view.delete(&key(0))?;
+        (200..202).try_for_each(|n| view.put(&key(n), bytes("new"), 0))
+    });
+    assert!(matches!(doubles.await, Err(Error::NoRoom(Lack { records: 1, .. }))));
+    assert_eq!(session.submit(moves(0, 300)).await, Ok(true));
+}

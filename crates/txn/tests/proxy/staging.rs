@@ -373,3 +373,17 @@ async fn what_comes_and_goes_in_one_program_takes_nothing() {
     passing.await.unwrap();
     assert_eq!(session.submit(look).await.unwrap(), (100, 0));
 }
+
+/// Nobody else writes: then it has all of every epoch, three removals for each of 16 slots.
+#[tokio::test(start_paused = true)]
+async fn what_only_removes_takes_what_the_epochs_have_left() {
+    let world = filled(960).await;
+    let session = world.proxy.session();
+    world.next_epoch().await;
+    let began = world.proxy.epoch();
+    let all = |view: &mut View<'_>| (0..960).try_for_each(|n| view.delete(&key(n)).map(drop));
+    session.submit(all).await.unwrap();
+    let epochs = world.proxy.epoch() - began;
+    assert!((20..24).contains(&epochs), "{epochs}");
+    assert_eq!(session.submit(look).await.unwrap(), (0, 0));
+}
