@@ -347,7 +347,7 @@ fn what_a_flush_leaves_and_what_follows_it_survive_a_kill_whole_or_not_at_all() 
         let keys = fill(&mut client, round);
         assert_eq!(*full.get_or_insert(keys), keys, "seed {seed}: room is lost in round {round}");
         assert!(keys > 1_900, "{keys}");
-        let after = Duration::from_millis(random.next_u64() % 800);
+        let after = Duration::from_millis(random.next_u64() % 3_000);
         let (is_flushed, is_written) = std::thread::scope(|scope| {
             let told = scope.spawn(|| {
                 let is_flushed = redis::cmd("FLUSHALL").exec(&mut client).is_ok();

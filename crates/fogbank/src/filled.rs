@@ -3,7 +3,6 @@
 use fogbank_front::resp::Filled;
 use fogbank_txn::Filling;
 
-use crate::config::StoreConfig;
 use crate::error::{Error, Result};
 use crate::fill::{Fill, Progress};
 use crate::open::OpenOptions;

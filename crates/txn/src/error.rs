@@ -106,13 +106,15 @@ pub struct Lack {
 impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
-            (self.blocks, "blocks of values"),
-            (self.records, "records"),
-            (self.key_bytes, "bytes of keys"),
+            (self.blocks, "block", " of values"),
+            (self.records, "record", ""),
+            (self.key_bytes, "byte", " of keys"),
         ];
-        let parts = parts.iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<_> = parts.map(|(count, what)| format!("{count} {what}")).collect();
-        f.write_str(&parts.join(" and "))
+        let parts = parts.iter().filter(|(count, ..)| *count > 0);
+        let told = |&(count, one, of): &(usize, &str, &str)| {
+            format!("{count} {one}{}{of}", if count == 1 { "" } else { "s" })
+        };
+        f.write_str(&parts.map(told).collect::<Vec<_>>().join(" and "))
     }
 }
 

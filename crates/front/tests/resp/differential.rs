@@ -369,9 +369,9 @@ fn normalized(name: &str, frame: &BytesFrame) -> String {
     if is_deadline(frame) { "a deadline".into() } else { show(frame) }
 }
 
-/// Seconds by which what is left of a time to live may differ: the servers are asked one after the other, on
-/// a machine that may be busy.
-const LEFT_APART_MAX: u64 = 5;
+/// Seconds by which what is left of a time to live may differ: a machine that is busy may let one server set
+/// it so much later than the other. A wrong unit makes a larger difference.
+const LEFT_APART_MAX: u64 = 30;
 
 fn is_same(name: &str, a: &BytesFrame, b: &BytesFrame) -> bool {
     match (a, b) {

@@ -72,8 +72,7 @@ async fn a_full_store_is_emptied_whatever_its_capacity() {
 /// What takes the place of something else needs no room beside it.
 #[tokio::test]
 async fn a_full_store_takes_what_replaces_something() {
-    let shape =
-        BatchShape { capacity: 100, value_bytes: 16, read_batch: 40, write_batch: 40, ..SHAPE };
+    let shape = BatchShape { capacity: 100, value_bytes: 16, read_batch: 40, write_batch: 40 };
     let server = Server::with(Settings::default(), shape).await;
     let mut client = server.client().await;
     let value = "v".repeat(160);
