@@ -1,8 +1,7 @@
 //! A book whose pages one program rewrites all, over several epochs, and what has to be true of them
 //! after any stop.
 //!
-//! The pages of one edition are other records than those of the next, which deletes them. An index of
-//! the pages stays, and each edition gives it another attribute.
+//! The pages of one edition are other records than those of the next, which deletes them.
 
 use std::sync::Arc;
 
@@ -94,11 +93,6 @@ impl Book {
             return Err(format!("edition {edition} is there, {acknowledged} was acknowledged"));
         }
         let whole: Vec<_> = (0..PAGES).map(|page| (page, *edition, text(*edition, page))).collect();
-        let index = session.submit(index);
-        let index = index.await.map_err(|e| format!("cannot read the index: {e}"))?;
-        if index != vec![*edition; PAGES as usize] {
-            return Err(format!("the book is torn: edition {edition} has the index {index:?}"));
-        }
         if pages != whole {
             let seen: Vec<_> = pages.iter().map(|(page, edition, _)| (page, edition)).collect();
             return Err(format!("the book is torn: {seen:?}"));
@@ -116,20 +110,7 @@ fn print(view: &mut View<'_>, edition: u64, from: u64, to: u64) -> Result<(), Pa
             view.delete(&key)?;
         }
     }
-    for page in from..to {
-        view.put(&key(edition, page), text(edition, page), edition)?;
-        let entry = Key::new(b"index", &page.to_be_bytes());
-        if !view.set_attr(&entry, edition)? {
-            view.put(&entry, Bytes::from_static(b"of one edition"), edition)?;
-        }
-    }
-    Ok(())
-}
-
-/// The editions of all entries of the index.
-fn index(view: &mut View<'_>) -> Result<Vec<u64>, Pause> {
-    let found = view.scan(&KeyRange::group(b"index"), usize::MAX, false)?;
-    Ok(found.into_iter().map(|(_, stat)| stat.attr).collect())
+    (from..to).try_for_each(|page| view.put(&key(edition, page), text(edition, page), edition))
 }
 
 fn pages(view: &mut View<'_>) -> Result<Pages, Pause> {
