@@ -65,7 +65,7 @@ const NONE: &str = "-";
 /// A line: what it is, whether it is said unasked, and how it is said of an engine.
 type Row = (&'static str, bool, fn(&VolumePlan) -> String);
 
-const ROWS: [Row; 13] = [
+const ROWS: [Row; 15] = [
     ("memory of the proxy", true, |plan| size(plan.memory_bytes)),
     ("stored in the cloud", true, |plan| size(plan.storage_bytes)),
     ("on your own disk", true, |plan| match plan.trusted_bytes {
@@ -82,7 +82,15 @@ const ROWS: [Row; 13] = [
         plan.per_s.map_or(NONE.into(), |per_s| format!("{per_s:.0}"))
     }),
     ("a checkpoint", false, |plan| size(plan.checkpoint_bytes)),
+    ("your disk, an access", false, |plan| match plan.disk_bytes {
+        0.0 => NONE.into(),
+        bytes => size(bytes),
+    }),
     ("a recovery reads", false, |plan| size(plan.recovery_bytes)),
+    ("and does again", false, |plan| match plan.recovery_accesses {
+        0.0 => NONE.into(),
+        accesses => format!("{accesses:.0}"),
+    }),
     ("a million accesses", true, |plan| usd(plan.bill.per_million.usd())),
 ];
 
@@ -128,6 +136,8 @@ fn figures(plan: &VolumePlan) -> Value {
         "trusted_bytes": plan.trusted_bytes,
         "checkpoint_bytes": plan.checkpoint_bytes,
         "recovery_bytes": plan.recovery_bytes,
+        "recovery_accesses": plan.recovery_accesses,
+        "disk_bytes_per_access": plan.disk_bytes,
         "up_bytes_per_access": plan.up_bytes,
         "down_bytes_per_access": plan.down_bytes,
         "bytes_per_access": plan.up_bytes + plan.down_bytes,

@@ -67,7 +67,7 @@ impl Committed {
         };
         let (deltas, _) = read_deltas(store, &keys, &view.record).await?;
         let (epoch, sequence) = (view.record.epoch, view.record.public.sequence);
-        let recovered = Recovered { full, deltas, journal: Vec::new(), epoch };
+        let recovered = Recovered { full, deltas, epoch, ..Recovered::default() };
         Ok(Self { config: view.record.public.config, keys, recovered, sequence })
     }
 }

@@ -50,15 +50,20 @@ impl Known {
         Self { places, any_length: false }
     }
 
-    /// Holds a journal that was read to its end against what is known of it.
+    /// Where a journal has to come through.
+    pub(crate) fn places(&self) -> &[LogEnd] {
+        &self.places
+    }
+
+    /// Holds a journal that was read to its end, and told of these places, against what is known of
+    /// it.
     ///
     /// # Errors
     /// [`Error::CloudLied`] if it is cut, another one, or too long.
-    pub(crate) fn check_log(&self, log: &Log<'_>, at_once: u64) -> Result<()> {
+    pub(crate) fn check_log(&self, log: &Log, at_once: u64) -> Result<()> {
         let last = self.places.iter().map(|end| end.place).max().unwrap_or(0);
         let end = log.end().place;
-        let missed = self.places.iter().filter(|end| !log.passes(**end)).map(|end| end.place).min();
-        let suspicion = match missed {
+        let suspicion = match log.missed() {
             _ if end < last => Suspicion::JournalCut(log.record(end)),
             // What is known of a place is the record before it.
             Some(place) => Suspicion::Journal(log.before(place)),

@@ -19,9 +19,14 @@
 //!   way: what comes there late is in nobody's way and never counts.
 //! - A journal is read as many records at once as may be under way. So the cloud is asked for as many
 //!   names behind its end: public, and nothing that it shows there is looked at.
+//! - Of a journal that stays near, on the trusted disk, an opening keeps nothing in memory. Whoever
+//!   replays it reads it once more ([`Journalled`]); a cloud would see it read twice.
 //! - Batch records are deleted when a commit supersedes them, takeover records never: a proxy that was
 //!   held for long must still find its next place taken.
 //! - A batch record is by an opening whose salt stands in the commit record.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_seal::{BlobPlace, Digest, KeyRing, Salt, TAG_BYTES, digest};
@@ -193,19 +198,53 @@ fn blob_place(epoch: u64, place: u64) -> BlobPlace {
 }
 
 /// The journal of one epoch, or its end, as read from the cloud, each record verified as it came.
-pub(crate) struct Log<'a> {
-    pub store: &'a dyn Store,
-    pub keys: &'a KeyRing,
+/// What records say is kept until it is taken, if it is kept at all; else it takes no memory.
+pub(crate) struct Log {
+    store: Arc<dyn Store>,
+    keys: Arc<KeyRing>,
     pub epoch: u64,
     pub rules: Rules,
-    /// Where it is read from, and the end behind each entry.
-    pub ends: Vec<LogEnd>,
-    pub entries: Vec<Entry>,
-    /// The salts that stand in the records.
-    pub salts: Vec<Salt>,
+    /// Whether what the engine's records say is kept.
+    keeps: bool,
+    /// Where the next record goes.
+    end: LogEnd,
+    /// Known places that it has not come through yet.
+    awaited: Vec<LogEnd>,
+    /// Places and salts of takeover records.
+    takeovers: Vec<(u64, Salt)>,
+    /// The engine's records, and how many there were.
+    batches: VecDeque<Vec<u8>>,
+    records: u64,
 }
 
-impl Log<'_> {
+impl Log {
+    /// The journal of an epoch from `start` on, of which nothing has been read yet.
+    pub(crate) fn new(
+        (store, keys): (Arc<dyn Store>, Arc<KeyRing>),
+        (epoch, start): (u64, LogEnd),
+        rules: Rules,
+        keeps: bool,
+    ) -> Self {
+        Self {
+            store,
+            keys,
+            epoch,
+            rules,
+            keeps,
+            end: start,
+            awaited: Vec::new(),
+            takeovers: Vec::new(),
+            batches: VecDeque::new(),
+            records: 0,
+        }
+    }
+
+    /// The same, that is to come through these places.
+    pub(crate) fn through(mut self, places: &[LogEnd]) -> Self {
+        self.awaited.extend(places.iter().filter(|place| **place != self.end));
+        self
+    }
+
     /// Reads all records there are from here on.
     pub(crate) async fn read_all(&mut self) -> Result<()> {
         while self.read_some(u64::MAX).await? {}
@@ -217,7 +256,7 @@ impl Log<'_> {
     /// # Errors
     /// [`Error::CloudLied`] if it is not one that belongs here.
     pub(crate) async fn read_next(&mut self) -> Result<bool> {
-        self.read_some(self.end().place + 1).await
+        self.read_some(self.end.place + 1).await
     }
 
     /// Reads the next records in one round trip, as many as may have been under way at once, and none
@@ -227,19 +266,18 @@ impl Log<'_> {
     /// # Errors
     /// [`Error::CloudLied`] if one is none that belongs there.
     pub(crate) async fn read_some(&mut self, until: u64) -> Result<bool> {
-        let from = self.end().place;
+        let from = self.end.place;
         let places = from..from.saturating_add(self.rules.at_once.into()).min(until);
         let names: Vec<String> =
             places.clone().map(|place| record_name(self.epoch, place)).collect();
         let found = join_all(names.iter().map(|name| self.store.blob_get(name))).await;
         for (place, found) in places.zip(found) {
-            let end = self.end();
-            if place < end.place {
+            if place < self.end.place {
                 continue; // in the room of a takeover: nobody reads what is there
             }
             let found = found.map_err(|e| asked(e, Suspicion::Journal(self.record(place))))?;
             let Some((sealed, _)) = found else { return Ok(false) };
-            let (entry, salt) = self.open(end, &sealed)?;
+            let (entry, salt) = self.open(self.end, &sealed)?;
             self.add(entry, salt, digest(&[&sealed]));
         }
         Ok(true)
@@ -247,10 +285,16 @@ impl Log<'_> {
 
     /// Takes in the next record, which bears `salt` and has this digest.
     pub(crate) fn add(&mut self, entry: Entry, salt: Salt, digest: Digest) {
-        let place = self.rules.behind(self.end().place, &entry);
-        self.ends.push(LogEnd { place, digest });
-        self.entries.push(entry);
-        self.salts.push(salt);
+        let end = LogEnd { place: self.rules.behind(self.end.place, &entry), digest };
+        match entry {
+            Entry::Takeover => self.takeovers.push((self.end.place, salt)),
+            Entry::Batch(record) => {
+                self.records += 1;
+                self.batches.extend(self.keeps.then_some(record));
+            }
+        }
+        self.end = end;
+        self.awaited.retain(|place| *place != end);
     }
 
     /// The record at `place`.
@@ -258,45 +302,45 @@ impl Log<'_> {
         Blob::Journal { epoch: self.epoch, place }
     }
 
-    /// The record before `place`.
+    /// The record before `place`: a takeover takes as much room as records under way.
     pub(crate) fn before(&self, place: u64) -> Blob {
-        let behind = self.ends.iter().position(|end| end.place == place);
-        let before = behind.and_then(|at| self.ends.get(at.checked_sub(1)?));
-        self.record(before.map_or(place.saturating_sub(1), |end| end.place))
+        let room = self.rules.behind(0, &Entry::Takeover);
+        let takeover = self.takeovers().find(|takeover| takeover + room == place);
+        self.record(takeover.unwrap_or(place.saturating_sub(1)))
     }
 
     /// Where the next record goes.
     pub(crate) fn end(&self) -> LogEnd {
-        self.ends.last().copied().unwrap_or_default()
+        self.end
     }
 
-    /// Whether the log went through `end`.
-    pub(crate) fn passes(&self, end: LogEnd) -> bool {
-        self.ends.contains(&end)
+    /// The first of the known places that it did not come through.
+    pub(crate) fn missed(&self) -> Option<u64> {
+        self.awaited.iter().map(|end| end.place).min()
     }
 
     /// The places of takeover records.
-    pub(crate) fn takeovers(&self) -> Vec<u64> {
-        let entries = self.entries.iter().zip(&self.ends);
-        entries.filter(|(entry, _)| **entry == Entry::Takeover).map(|(_, end)| end.place).collect()
+    pub(crate) fn takeovers(&self) -> impl Iterator<Item = u64> + '_ {
+        self.takeovers.iter().map(|(place, _)| *place)
     }
 
-    /// Whether anything was about to be read.
-    pub(crate) fn has_batches(&self) -> bool {
-        self.entries.iter().any(|entry| matches!(entry, Entry::Batch(_)))
+    /// The salts of openings that have left no more than a takeover.
+    pub(crate) fn salts(&self) -> impl Iterator<Item = &Salt> {
+        self.takeovers.iter().map(|(_, salt)| salt)
     }
 
-    /// The engine's records, in order.
+    /// How often anything was about to be read.
+    pub(crate) fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The engine's records that were kept, in order.
     pub(crate) fn batches(self) -> Vec<Vec<u8>> {
-        let batches = self.entries.into_iter().filter_map(|entry| match entry {
-            Entry::Batch(record) => Some(record),
-            Entry::Takeover => None,
-        });
-        batches.collect()
+        self.batches.into()
     }
 
     fn open(&self, end: LogEnd, sealed: &[u8]) -> Result<(Entry, Salt)> {
-        let opened = open(self.keys, (self.epoch, self.rules), end, sealed)?;
+        let opened = open(&self.keys, (self.epoch, self.rules), end, sealed)?;
         let Opened { kind, opening, salt, record } = opened;
         let claimed = self.keys.salts().nth((opening as usize).wrapping_sub(1)) == Some(salt);
         match kind {
@@ -304,6 +348,34 @@ impl Log<'_> {
             TAKEOVER => Ok((Entry::Takeover, salt)),
             _ => Err(Error::CloudLied(Suspicion::Journal(self.record(end.place)))),
         }
+    }
+}
+
+/// The engine's records of a journal that stays near, read once more: each is gone from here when
+/// it has been taken, and no more are read ahead than may have been under way at once.
+pub struct Journalled {
+    log: Log,
+    until: LogEnd,
+}
+
+impl Journalled {
+    /// Those between the start of `log` and a place that it comes through.
+    pub(crate) fn new(log: Log, until: LogEnd) -> Self {
+        Self { log, until }
+    }
+
+    /// The next one.
+    ///
+    /// # Errors
+    /// [`Error::CloudLied`] if it is not what was there before.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        while self.log.batches.is_empty() && self.log.end != self.until {
+            let place = self.log.end.place;
+            if place >= self.until.place || !self.log.read_some(self.until.place).await? {
+                return Err(Error::CloudLied(Suspicion::Journal(self.log.record(place))));
+            }
+        }
+        Ok(self.log.batches.pop_front())
     }
 }
 
@@ -354,10 +426,11 @@ mod tests {
     /// ran, say.
     #[tokio::test]
     async fn a_record_is_bound_to_the_one_before_and_to_its_length() {
-        let (store, master) = (MemoryStore::new(), MasterKey::from_bytes(&mut [7; 32]));
+        let (store, master) = (Arc::new(MemoryStore::new()), MasterKey::from_bytes(&mut [7; 32]));
         let keys = KeyRing::derive(&master, StoreId([1; 16]), &[Salt([2; 16])]).unwrap();
+        let keys = Arc::new(keys);
         let rules = |part_bytes| Rules { part_bytes, parts_max: 1, at_once: 1 };
-        let writer = Writer { store: &store, keys: &keys, epoch: 1, rules: rules(9) };
+        let writer = Writer { store: &*store, keys: &keys, epoch: 1, rules: rules(9) };
         let (start, batch) =
             (LogEnd { place: 0, digest: [3; 32] }, Entry::Batch(b"batch".to_vec()));
         let at = async |end| match writer.append(end, &batch).await.unwrap() {
@@ -366,23 +439,16 @@ mod tests {
         };
         let end = at(start).await;
         at(LogEnd { digest: [4; 32], ..end }).await;
-        let log = |part_bytes| Log {
-            store: &store,
-            keys: &keys,
-            epoch: 1,
-            rules: rules(part_bytes),
-            ends: vec![start],
-            entries: Vec::new(),
-            salts: Vec::new(),
+        let log = |part_bytes, start| {
+            let at = (store.clone() as Arc<dyn Store>, keys.clone());
+            Log::new(at, (1, start), rules(part_bytes), true)
         };
-        let mut read = log(9);
+        let mut read = log(9, start);
         assert!(read.read_next().await.unwrap());
-        assert_eq!((read.end(), &read.entries[..]), (end, &[batch][..]));
+        assert_eq!((read.end(), &read.batches[0][..]), (end, &b"batch"[..]));
         let lied = |result| matches!(result, Err(Error::CloudLied(Suspicion::Journal(_))));
         assert!(lied(read.read_next().await));
-        assert!(lied(log(10).read_next().await));
-        assert!(lied(
-            Log { ends: vec![LogEnd { digest: [5; 32], ..start }], ..log(9) }.read_next().await
-        ));
+        assert!(lied(log(10, start).read_next().await));
+        assert!(lied(log(9, LogEnd { digest: [5; 32], ..start }).read_next().await));
     }
 }

@@ -57,7 +57,7 @@ pub use container::Pieces;
 pub use error::{Blob, Error, Suspicion};
 pub use fogbank_held::{Ballot, Held, PeerDown, RegisterPeer, SlotFile, Stamp};
 pub use inspect::{Inspected, Standing, inspect};
-pub use journal::journal_bytes;
+pub use journal::{Journalled, journal_bytes};
 pub use opening::{Opening, Recovered};
 pub use quorum::QuorumRegister;
 pub use register::{MemoryRegister, Register, RegisterValue};

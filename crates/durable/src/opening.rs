@@ -59,17 +59,23 @@ pub struct Recovered {
     pub full: Vec<Section>,
     /// The deltas of the epochs committed since, oldest first.
     pub deltas: Vec<Vec<Section>>,
-    /// The engine's records since then, oldest first: what the cloud may have seen read.
+    /// The engine's records since then, oldest first: what the cloud may have seen read. None where
+    /// the journal is near ([`VaultSettings::journal_is_near`]): then the vault reads them again.
     pub journal: Vec<Vec<u8>>,
+    /// How many they are, wherever they are.
+    pub records: u64,
     /// Epochs committed so far.
     pub epoch: u64,
 }
+
+/// How many records a journal has, and those that are kept.
+type Journal = (u64, Vec<Vec<u8>>);
 
 /// The commit record as it was when this opening looked, opened and held against the register.
 pub(crate) struct View {
     pub record: CommitRecord,
     pub digest: Digest,
-    pub keys: KeyRing,
+    pub keys: Arc<KeyRing>,
     pub tag: BlobTag,
     /// Bytes of the record.
     pub bytes: u64,
@@ -122,7 +128,7 @@ impl Opening<'_> {
     }
 
     /// Steps 1 to 4 and the register, again as long as others change the store meanwhile.
-    async fn take_over(&self, config: Option<&[u8]>) -> Result<(Vault, Vec<Vec<u8>>)> {
+    async fn take_over(&self, config: Option<&[u8]>) -> Result<(Vault, Journal)> {
         let mut stream = self.random.stream(Purpose::Incarnation);
         let mut known = self.register.take().await?;
         let mut seen = Vec::new();
@@ -153,7 +159,7 @@ impl Opening<'_> {
         registered: &mut Option<RegisterValue>,
         stream: &mut Stream,
         seen: &mut Vec<(Digest, Option<RegisterValue>)>,
-    ) -> Result<Option<(Vault, Vec<Vec<u8>>)>> {
+    ) -> Result<Option<(Vault, Journal)>> {
         let accept = self.accept_rollback_risk;
         let view = look(&*self.store, &*self.register, self.master, *registered, accept).await?;
         let places = Known::check(&view.record, view.digest, *registered)?;
@@ -164,19 +170,20 @@ impl Opening<'_> {
         if config.is_some_and(|config| config != view.record.public.config) {
             return Err(Error::CloudLied(Suspicion::Config));
         }
-        let mut log = self.log(&view);
+        let mut log = self.log(&view).through(places.places());
+        let start = log.end();
         log.read_all().await?;
         places.check_log(&log, log.rules.at_once.into())?;
         if !self.settle(&view, registered, &log).await? {
             return Ok(None);
         }
-        let salt = unused_salt(view.record.public.salts.iter().chain(&log.salts), stream);
+        let salt = unused_salt(view.record.public.salts.iter().chain(log.salts()), stream);
         let (mut record, keys) = claim(&view, salt, self.master)?;
         let Some(end) = self.take_place(&view, &keys, &mut log, registered).await? else {
             return Ok(None);
         };
         record.log = Some(end);
-        if log.has_batches() {
+        if log.records() > 0 {
             record.public.state = State::Running;
         }
         let (bytes, digest) = record.seal(&keys);
@@ -190,9 +197,10 @@ impl Opening<'_> {
         };
         let known = register_value(&record, digest, end);
         self.register.write(*registered, known).await?;
-        let mut takeovers = log.takeovers();
-        takeovers.push(end.place - u64::from(self.settings.rules().at_once));
-        let journal = log.batches();
+        let mut takeovers: Vec<u64> = log.takeovers().collect();
+        takeovers.push(log.end().place);
+        let (journalled, records) = ([start, log.end()], log.records());
+        let journal = (records, log.batches());
         let vault = Vault {
             store: self.store.clone(),
             register: self.register.clone(),
@@ -203,6 +211,7 @@ impl Opening<'_> {
             tag,
             known,
             bumping: None,
+            journalled,
             log: end,
             ahead: end,
             takeovers,
@@ -215,16 +224,10 @@ impl Opening<'_> {
         Ok(Some((vault, journal)))
     }
 
-    fn log<'v>(&'v self, view: &'v View) -> Log<'v> {
-        Log {
-            store: &*self.store,
-            keys: &view.keys,
-            epoch: view.record.epoch + 1,
-            rules: self.settings.rules(),
-            ends: vec![view.record.log_start(view.digest)],
-            entries: Vec::new(),
-            salts: Vec::new(),
-        }
+    fn log(&self, view: &View) -> Log {
+        let at = (self.store.clone(), view.keys.clone());
+        let from = (view.record.epoch + 1, view.record.log_start(view.digest));
+        Log::new(at, from, self.settings.rules(), !self.settings.journal_is_near)
     }
 
     /// Bumps the register to the commit record and the end of the journal; `false` if somebody else
@@ -233,7 +236,7 @@ impl Opening<'_> {
         &self,
         view: &View,
         registered: &mut Option<RegisterValue>,
-        log: &Log<'_>,
+        log: &Log,
     ) -> Result<bool> {
         let value = register_value(&view.record, view.digest, log.end());
         if *registered == Some(value) {
@@ -253,7 +256,7 @@ impl Opening<'_> {
         &self,
         view: &View,
         keys: &KeyRing,
-        log: &mut Log<'_>,
+        log: &mut Log,
         registered: &mut Option<RegisterValue>,
     ) -> Result<Option<LogEnd>> {
         let (epoch, rules) = (log.epoch, log.rules);
@@ -275,7 +278,7 @@ impl Opening<'_> {
         &self,
         there: Option<Bytes>,
         ours: &CommitRecord,
-        log: &mut Log<'_>,
+        log: &mut Log,
     ) -> Result<()> {
         let there = there.ok_or(Error::CloudLied(Suspicion::Commit))?;
         let (theirs, _, digest) = CommitRecord::open(&there, self.master)?;
@@ -290,7 +293,11 @@ impl Opening<'_> {
         })
     }
 
-    async fn read(&self, mut vault: Vault, journal: Vec<Vec<u8>>) -> Result<(Vault, Recovered)> {
+    async fn read(
+        &self,
+        mut vault: Vault,
+        (records, journal): Journal,
+    ) -> Result<(Vault, Recovered)> {
         let (store, keys) = (&*self.store, vault.keys.clone());
         let full = match vault.record.full {
             None => Vec::new(),
@@ -302,7 +309,7 @@ impl Opening<'_> {
             vault.deltas.iter().copied().chain(vault.record.full).collect();
         sweep(store, &vault.record, &kept).await?;
         let epoch = vault.record.epoch;
-        Ok((vault, Recovered { full, deltas, journal, epoch }))
+        Ok((vault, Recovered { full, deltas, journal, records, epoch }))
     }
 }
 
@@ -354,7 +361,7 @@ pub(crate) async fn look(
         return Err(Error::RegisterLost(register.place()));
     }
     let bytes = bytes.len() as u64;
-    Ok(View { record, digest, keys, tag, bytes })
+    Ok(View { record, digest, keys: Arc::new(keys), tag, bytes })
 }
 
 /// Why a commit record does not open. One that the register knows is genuine, though we cannot read it; what
@@ -421,6 +428,7 @@ async fn create_at(
         tag,
         known,
         bumping,
+        journalled: [log; 2],
         log,
         ahead: log,
         takeovers: Vec::new(),

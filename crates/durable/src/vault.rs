@@ -40,7 +40,7 @@ use fogbank_store::{BlobTag, PutCondition, Store};
 use crate::commit::{COMMIT_BLOB, CommitRecord, LogEnd, State};
 use crate::container::{self, ContainerName, Kind};
 use crate::error::Suspicion;
-use crate::journal::{Entry, Rules, Writer, record_name};
+use crate::journal::{Entry, Journalled, Log, Rules, Writer, record_name};
 use crate::link::{self, LINK_TAG};
 use crate::put::{Put, put};
 use crate::sweep::delete;
@@ -59,6 +59,9 @@ pub struct VaultSettings {
     pub full_every: u64,
     /// How checkpoints and deltas are cut into pieces.
     pub pieces: Piecing,
+    /// Whether the journal lies on the trusted disk, where nobody sees it read twice: then an
+    /// opening keeps nothing of it, and [`Vault::journalled`] reads it again.
+    pub journal_is_near: bool,
 }
 
 /// How checkpoints and deltas are cut into pieces.
@@ -233,6 +236,8 @@ pub struct Vault {
     pub(crate) known: RegisterValue,
     /// What it may hold as well, while it is being bumped.
     pub(crate) bumping: Option<RegisterValue>,
+    /// Where the journal that this opening found starts and ends.
+    pub(crate) journalled: [LogEnd; 2],
     /// How far the journal of the open epoch goes: all before is durable.
     pub(crate) log: LogEnd,
     /// How far it will go with what is under way.
@@ -280,6 +285,15 @@ impl Vault {
     /// Places in the journal of the open epoch that were taken, by takeovers too: public.
     pub fn place(&self) -> u64 {
         self.log.place
+    }
+
+    /// The engine's records that this opening found ([`crate::Recovered::records`]), read once more
+    /// and verified again. Nothing may have been adopted since.
+    pub fn journalled(&self) -> Journalled {
+        let [start, until] = self.journalled;
+        let at = (self.store.clone(), self.keys.clone());
+        let from = (self.record.epoch + 1, start);
+        Journalled::new(Log::new(at, from, self.settings.rules(), true), until)
     }
 
     /// Whether the next [`Vault::commit_epoch`] has to be given a full checkpoint: public.

@@ -11,7 +11,8 @@ pub struct ProxyMemory {
     pub checkpoint: f64,
     /// All of it while a checkpoint is read, before anything is served.
     pub opening: f64,
-    /// The longest journal: a recovery holds it before it reads again what that names.
+    /// The longest journal: a recovery holds it before it reads again what that names. Of one that
+    /// stays near it holds the names of records, and a few of them.
     pub journal: f64,
 }
 

@@ -20,6 +20,7 @@ pub const SETTINGS: VaultSettings = VaultSettings {
     records_at_once: 1,
     full_every: 2,
     pieces: PIECES,
+    journal_is_near: false,
 };
 pub const CONFIG: &[u8] = b"config";
 const DELTA: u16 = 1;
@@ -49,6 +50,8 @@ pub struct World {
     pub at_once: u32,
     /// Whether containers have one piece.
     pub whole: bool,
+    /// Whether nothing of the journal is kept in memory at opening.
+    pub near: bool,
     /// Lengths of all blobs put, by kind.
     pub lengths: Arc<Mutex<BTreeMap<String, BTreeSet<usize>>>>,
 }
@@ -57,7 +60,8 @@ impl Default for World {
     fn default() -> Self {
         let (cloud, register, lengths) = Default::default();
         let openings = Arc::default();
-        Self { cloud, register, openings, cuts: false, at_once: 1, whole: false, lengths }
+        let (cuts, at_once, whole, near) = (false, 1, false, false);
+        Self { cloud, register, openings, cuts, at_once, whole, near, lengths }
     }
 }
 
@@ -108,16 +112,24 @@ impl World {
                 record_parts_max: if self.cuts { 3 } else { 1 },
                 records_at_once: self.at_once,
                 pieces: if self.whole { Piecing::usual(1) } else { PIECES },
+                journal_is_near: self.near,
                 ..SETTINGS
             },
             accept_rollback_risk: false,
         };
-        if exists {
-            return opening.recover().await;
+        if !exists {
+            return Ok((opening.create(CONFIG.to_vec()).await?, Recovered::default()));
         }
-        let vault = opening.create(CONFIG.to_vec()).await?;
-        let (full, deltas, journal) = (Vec::new(), Vec::new(), Vec::new());
-        Ok((vault, Recovered { full, deltas, journal, epoch: 0 }))
+        let (vault, mut recovered) = opening.recover().await?;
+        if self.near {
+            assert_eq!(recovered.journal, Vec::<Vec<u8>>::new());
+            let mut journal = vault.journalled();
+            while let Some(record) = journal.next().await? {
+                recovered.journal.push(record);
+            }
+        }
+        assert_eq!(recovered.journal.len() as u64, recovered.records);
+        Ok((vault, recovered))
     }
 
     pub async fn names(&self) -> Vec<String> {

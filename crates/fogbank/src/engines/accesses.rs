@@ -154,8 +154,10 @@ pub(super) struct Reckoned<'a> {
 pub(super) struct KeptApart {
     /// All of it, at most.
     pub bytes: u64,
-    /// Of it the journal.
+    /// What a recovery reads of the journal.
     pub journal_bytes: u64,
+    /// What an access writes there.
+    pub written_bytes: f64,
 }
 
 /// Requests of an access: how many, and how many a cloud counts where it charges by size.
@@ -182,9 +184,10 @@ pub(super) fn plan(reckoned: &Reckoned<'_>, site: &VolumeSite<'_>) -> VolumePlan
     };
     let carried = |mb_s: Option<f64>, bytes: f64| mb_s.map(|mb_s| mb_s * 1e6 / bytes);
     let per_s = [carried(link.up_mb_s, up_bytes), carried(link.down_mb_s, down_bytes)];
+    // What came since the last checkpoint but one is done again.
+    let since = 2.0 * reckoned.checkpoint_every as f64;
     let replayed = match &reckoned.kept {
-        // What came since the last checkpoint but one is read again.
-        None => 2.0 * reckoned.checkpoint_every as f64 * down_bytes,
+        None => since * down_bytes,
         Some(kept) => kept.journal_bytes as f64,
     };
     VolumePlan {
@@ -200,6 +203,8 @@ pub(super) fn plan(reckoned: &Reckoned<'_>, site: &VolumeSite<'_>) -> VolumePlan
         answer_s: trip_s(link.write_ms) + trip_s(link.read_ms),
         per_s: per_s.into_iter().flatten().reduce(f64::min),
         recovery_bytes: reckoned.checkpoint_bytes as f64 + replayed,
+        recovery_accesses: since,
+        disk_bytes: reckoned.kept.as_ref().map_or(0.0, |kept| kept.written_bytes),
         bill,
     }
 }
@@ -242,7 +247,7 @@ pub(super) async fn open_with<E: ImmediateEngine + 'static>(
     let of_register = |register| of_register(register, grid.clone());
     let vault = options.vault(of_vault(paced), claimed.as_deref(), told, side, of_register);
     let (vault, recovered) = vault.await?;
-    let replayed = recovered.journal.len();
+    let replayed = recovered.records as usize;
     let parts = Parts {
         store: bare,
         vault,

@@ -235,7 +235,8 @@ impl VolumeTail for MulticloudVolume {
                 requests: Requests { made: (0.0, 0.0), charged: (0.0, 0.0) },
                 kept: Some(KeptApart {
                     bytes: settings.trusted_bytes_max()?,
-                    journal_bytes: settings.journal_bytes()?,
+                    journal_bytes: settings.journal_read_bytes()?,
+                    written_bytes: settings.trusted_bytes_an_access()?,
                 }),
             },
             site,

@@ -41,7 +41,8 @@ pub(super) static CHECKPOINT_EVERY: Flag = Flag {
     value_name: "N",
     about: "Accesses from one checkpoint to the next: a recovery reads again what so many have \
             read, and a checkpoint is written beside the work [8192 to 65536, so that it adds a \
-            twentieth to the traffic]",
+            twentieth to the traffic; in two clouds as many as it takes for your own disk to write \
+            no more than a block of checkpoints for each, at least 65536]",
     parse: short_number,
 };
 

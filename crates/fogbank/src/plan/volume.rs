@@ -50,6 +50,11 @@ pub struct VolumePlan {
     pub per_s: Option<f64>,
     /// Bytes that a recovery reads at most.
     pub recovery_bytes: f64,
+    /// Accesses that it does again at most, where accesses leave as they come.
+    pub recovery_accesses: f64,
+    /// Bytes that an access writes to the trusted disk on average, where journal and checkpoints
+    /// stay there, if many are under way.
+    pub disk_bytes: f64,
     /// What it costs.
     pub bill: Bill,
 }

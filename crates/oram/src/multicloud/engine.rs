@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fogbank_env::Nanos;
+use fogbank_env::{Nanos, compute};
 use fogbank_mix::Shape;
 use fogbank_mix::session::{MixCloud, Opening};
 
@@ -31,9 +31,10 @@ const CLOSING_NANOS: Nanos = 300_000_000_000;
 const CLOSING_NANOS_PER_BYTE: Nanos = 1_000;
 
 impl MulticloudEngine {
-    /// Takes a volume on: the state is that of the last checkpoint and the journal, what was under
-    /// way is done again, and accesses are served from then on. The vault's journal has to be the
-    /// one that this volume wrote: numbers of reads and jobs continue in it.
+    /// Takes a volume on: the state is that of the last checkpoint and the journal, of which a few
+    /// records are in memory at once; what was under way is done again, and accesses are served
+    /// from then on. The vault's journal has to be the one that this volume wrote: numbers of reads
+    /// and jobs continue in it.
     ///
     /// # Errors
     /// As for an access; [`Error::Caller`] for settings of another volume.
@@ -70,14 +71,14 @@ impl MulticloudEngine {
         // 1. What is known of the volume.
         let ring = vault.keys();
         let (opening, keys) = (ring.current().0, Arc::new(ring.split()));
-        let (records, was_midway) = (recovered.journal.len(), !recovered.journal.is_empty());
-        let entries = (1..).zip(recovered.journal).flat_map(|(at, record)| {
-            progress(at, records);
-            entries_of(&record, &shape, of)
-        });
-        let saved = (recovered.full, opening);
-        let told = settings.clone();
-        let plane = MulticloudPlane::recover(canary, told, (keys, random), saved, entries)?;
+        let (records, saved) = (recovered.records, (recovered.full, opening));
+        let mut plane = MulticloudPlane::recover(canary, settings.clone(), (keys, random), saved)?;
+        let (mut journal, mut replayed) = (vault.journalled(), 0);
+        while let Some(record) = journal.next().await? {
+            replayed += 1;
+            progress(replayed, records as usize);
+            compute(|| replay(&mut plane, &record, &shape, of))?;
+        }
         // 2. Sessions. When both are open all that is under way is done again.
         let (tells, events) = Events::new(&grid);
         let link = |cloud: usize| {
@@ -102,7 +103,7 @@ impl MulticloudEngine {
             entries_max: ENTRIES * settings.checkpoint_every,
             closing_nanos: CLOSING_NANOS + settings.checkpoint_bytes()? * CLOSING_NANOS_PER_BYTE,
         };
-        let since_cut = if was_midway { limits.entries_max } else { 0 }; // it does not grow on
+        let since_cut = if records > 0 { limits.entries_max } else { 0 }; // it does not grow on
         let state = State { since_cut, ..State::default() };
         let (records, bytes) = (RECORDS_AT_ONCE as usize, settings.record_bytes_max()?);
         let departing = Departing::new(shape, records, bytes);
@@ -125,13 +126,17 @@ impl MulticloudEngine {
     }
 }
 
-/// The entries of a record, or what is wrong with it.
-fn entries_of(record: &[u8], shape: &Shape, of: ImmediateShape) -> Vec<Result<Entry>> {
-    let decode = |entry: &[u8]| Entry::decode(entry, shape, of.capacity, of.value_bytes);
-    match journal::entries(record) {
-        Ok(entries) => entries.into_iter().map(decode).collect(),
-        Err(error) => vec![Err(error)],
-    }
+/// Takes what a record says.
+fn replay(
+    plane: &mut MulticloudPlane,
+    record: &[u8],
+    shape: &Shape,
+    of: ImmediateShape,
+) -> Result<()> {
+    let mut entries = journal::entries(record)?.into_iter();
+    entries.try_for_each(|entry| {
+        plane.replay(Entry::decode(entry, shape, of.capacity, of.value_bytes)?)
+    })
 }
 
 impl Entered for MulticloudEngine {

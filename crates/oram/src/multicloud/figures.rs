@@ -4,7 +4,7 @@
 use fogbank_mix::Shape;
 
 use super::journal;
-use super::settings::MulticloudSettings;
+use super::settings::{MulticloudSettings, RECORDS_AT_ONCE};
 use crate::immediate::Traffic;
 use crate::memory::{BESIDE_A_VALUE, ProxyMemory, SEALED_PIECES_BYTES};
 use crate::{ImmediateShape, Result};
@@ -27,6 +27,17 @@ const ID_BYTES: f64 = 4.0;
 const MARK_BYTES: f64 = 1.0 / 8.0;
 /// A partition beside its levels.
 const PARTITION_BYTES: f64 = 512.0;
+/// Entries of an access: itself, and its result.
+const ENTRIES: f64 = 2.0;
+/// Accesses from one checkpoint to the next are a multiple of this.
+const CHECKPOINT_STEP: u64 = 65_536;
+/// The name of a record, in memory.
+const NAME_BYTES: f64 = 56.0;
+
+/// Entries of jobs an access: that each begins, and that it is done.
+fn job_entries(shape: &Shape) -> f64 {
+    2.0 * EVICTIONS / shape.batch() as f64
+}
 
 /// Averages over a cycle of evictions.
 struct Cycle {
@@ -121,15 +132,60 @@ impl MulticloudSettings {
     }
 
     /// Bytes of the journal at most, if nothing is repeated: what came since the last checkpoint but
-    /// one. An access writes what it departs with, and what it ends with.
+    /// one. An access writes what it departs with, and what it ends with. If one at a time is under
+    /// way each entry has a record of its own, which is padded.
     ///
     /// # Errors
     /// As [`MulticloudSettings::traffic`].
     pub fn journal_bytes(&self) -> Result<u64> {
         let shape = self.public()?;
-        let jobs = EVICTIONS * (4 + 1 + 2 + 8 + 4 + 4) as f64;
-        let access = journal::access_entries_bytes(&shape) as f64 + jobs;
-        Ok((2.0 * self.checkpoint_every as f64 * access) as u64)
+        let alone = |bytes: usize| bytes.next_multiple_of(journal::UNIT_BYTES) as f64;
+        let access: f64 = journal::access_entries_bytes(&shape).map(alone).iter().sum();
+        let of_jobs = job_entries(&shape) * alone(1);
+        Ok((2.0 * self.checkpoint_every as f64 * (access + of_jobs)) as u64)
+    }
+
+    /// Bytes that a recovery reads of it: once to see that it is the newest, once to replay it.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::traffic`].
+    pub fn journal_read_bytes(&self) -> Result<u64> {
+        Ok(2 * self.journal_bytes()?)
+    }
+
+    /// Bytes that an access writes to the trusted disk, with its part of a checkpoint, if many are
+    /// under way.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::traffic`].
+    pub fn trusted_bytes_an_access(&self) -> Result<f64> {
+        let shape = self.public()?;
+        let access: usize = journal::access_entries_bytes(&shape).iter().sum();
+        let of_jobs = EVICTIONS * (4 + 1 + 2 + 8 + 4 + 4) as f64;
+        Ok(access as f64 + of_jobs + self.checkpoint_bytes_an_access()?)
+    }
+
+    /// Bytes of checkpoints an access. A period is over when there are as many entries as accesses
+    /// alone have: those of jobs count, too.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::traffic`].
+    pub fn checkpoint_bytes_an_access(&self) -> Result<f64> {
+        let accesses =
+            self.checkpoint_every as f64 * ENTRIES / (ENTRIES + job_entries(&self.public()?));
+        Ok(self.checkpoint_bytes()? as f64 / accesses)
+    }
+
+    /// The same with checkpoints as often as is usual: as seldom as it takes for an access to write
+    /// no more than a block of them, or one page of its disk if that is longer.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::traffic`].
+    pub fn with_usual_checkpoints(self) -> Result<Self> {
+        let often = Self { checkpoint_every: CHECKPOINT_STEP, ..self };
+        let bound = often.shape.value_bytes.max(journal::UNIT_BYTES) as f64;
+        let steps = (often.checkpoint_bytes_an_access()? / bound).ceil().max(1.0);
+        Ok(Self { checkpoint_every: steps as u64 * CHECKPOINT_STEP, ..often })
     }
 
     /// Bytes on the trusted disk at most: the journal, and a checkpoint beside the one that it is to
@@ -170,9 +226,11 @@ impl MulticloudSettings {
         let read = self.checkpoint_bytes()? as f64;
         let kept = self.saved_blocks_max() as f64 * (4 + value_bytes) as f64;
         let opening = positions + read.max(known + 2.0 * kept) + SEALED_PIECES_BYTES;
-        // Of an access what it departs with, and what it ends with.
-        let entries = 2.0 * 2.0 * self.checkpoint_every as f64;
-        let journal = entries * value_bytes as f64;
+        // Of records no more than are read ahead, sealed and opened; their names while they are
+        // listed.
+        let records = 2.0 * self.checkpoint_every as f64 * (ENTRIES + job_entries(&self.public()?));
+        let read = 2.0 * f64::from(RECORDS_AT_ONCE) * self.record_bytes_max()? as f64;
+        let journal = read + records * NAME_BYTES;
         Ok(ProxyMemory { state, values, checkpoint, opening, journal })
     }
 
@@ -221,6 +279,34 @@ mod tests {
             (settings.memory().unwrap(), settings.checkpoint_bytes().unwrap());
         assert!(memory.total() < 7.5e9, "{memory:?} of {}", memory.total());
         assert!(checkpoint < 4_000_000_000, "{checkpoint}");
+    }
+
+    /// Whatever the size, an access writes no more than a block of checkpoints, or a page of the
+    /// disk if that is longer, and they are no more seldom than that takes. What a recovery holds
+    /// of the journal is the names of its records.
+    #[test]
+    fn checkpoints_cost_an_access_a_block_whatever_the_size() {
+        for value_bytes in [512, 4096, 65_536] {
+            for capacity in (12..=28).map(|bits| 1 << bits) {
+                let shape = ImmediateShape { capacity, value_bytes };
+                let usual = MulticloudSettings::new(shape, 3).unwrap();
+                let bound = value_bytes.max(4096) as f64;
+                let of = |every| {
+                    let settings = MulticloudSettings { checkpoint_every: every, ..usual.clone() };
+                    settings.checkpoint_bytes_an_access().unwrap()
+                };
+                let every = usual.checkpoint_every;
+                assert!(of(every) <= bound, "{capacity}: {}", of(every));
+                let is_least = every == CHECKPOINT_STEP;
+                assert!(is_least || of(every - CHECKPOINT_STEP) > bound, "{capacity}: {every}");
+                let (memory, journal) = (usual.memory().unwrap(), usual.journal_bytes().unwrap());
+                let names = 2.0 * every as f64 * 3.0 * NAME_BYTES;
+                assert!(memory.journal < names + 2e7 + 16.0 * value_bytes as f64, "{memory:?}");
+                // Of a journal as of checkpoints: it is not longer than some of those.
+                let checkpoints = 20.0 * usual.checkpoint_bytes().unwrap() as f64;
+                assert!(is_least || (journal as f64) < checkpoints, "{capacity}: {journal}");
+            }
+        }
     }
 
     /// Whatever the size, an access moves less than 2.75 blocks.

@@ -156,8 +156,8 @@ pub fn entry_bytes_max(shape: &Shape) -> usize {
 }
 
 /// Bytes in records of the two entries of an access.
-pub fn access_entries_bytes(shape: &Shape) -> usize {
-    4 + access_bytes(shape) + 4 + 1 + 8 + 4 + shape.block_bytes as usize
+pub fn access_entries_bytes(shape: &Shape) -> [usize; 2] {
+    [4 + access_bytes(shape), 4 + 1 + 8 + 4 + shape.block_bytes as usize]
 }
 
 /// Takes entries, at least one, that are written together: a record of at most so many bytes.

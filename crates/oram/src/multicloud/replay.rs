@@ -1,6 +1,7 @@
 //! After a stop: the journal says what was, without I/O, and what was under way is done again.
 //!
-//! 1. Every entry counts as it did in life.
+//! 1. Every entry counts as it did in life, and is forgotten: the journal may be longer than
+//!    memory.
 //! 2. The last commit of every partition is told again: both clouds may have missed it. It means
 //!    nothing to whoever heard it. Where reads are under way that departed before, it is told when
 //!    they have ended: they name what goes then.
@@ -24,34 +25,33 @@ use super::settings::MulticloudSettings;
 use crate::{Result, Section};
 
 impl MulticloudPlane {
-    /// The client of this opening after a checkpoint, if there is one, and these entries. Then it has
-    /// to [repeat](Self::repeat) what was under way.
-    ///
-    /// Entries are taken one by one, so that of the journal no more is here than is still to be told.
+    /// The client of this opening after a checkpoint, if there is one. It has to
+    /// [take](Self::replay) what the journal says since, and then to [repeat](Self::repeat) what
+    /// was under way.
     ///
     /// The randomness has to be fresh: what was drawn stands in the journal.
     ///
     /// # Errors
-    /// As [`MulticloudPlane::new`]; [`crate::Error::Bug`] if entries contradict each other.
+    /// As [`MulticloudPlane::new`]; [`crate::Error::Bug`] if the checkpoint contradicts itself.
     pub(super) fn recover(
         canary: Canary,
         settings: MulticloudSettings,
         (keys, random): (Arc<SplitKeys>, &Randomness),
         (sections, opening): (Vec<Section>, u32),
-        entries: impl IntoIterator<Item = Result<Entry>>,
     ) -> Result<Self> {
         let mut plane = Self::new(settings, keys, random)?;
         plane.canary = canary;
         if !sections.is_empty() {
             plane.restore(sections, opening)?;
         }
-        for entry in entries {
-            plane.replay(entry?)?;
-        }
         Ok(plane)
     }
 
-    fn replay(&mut self, entry: Entry) -> Result<()> {
+    /// What the next entry of the journal says.
+    ///
+    /// # Errors
+    /// [`crate::Error::Bug`] if it contradicts what was before.
+    pub(super) fn replay(&mut self, entry: Entry) -> Result<()> {
         match entry {
             Entry::Access(entry) => {
                 entry.block.into_iter().for_each(|b| *self.asked.entry(b).or_insert(0) += 1);

@@ -18,8 +18,6 @@ const EXTRA: u16 = 8;
 const REFRESH_EVERY: u16 = 32;
 /// Accesses under way.
 const UNDER_WAY_MAX: usize = 1_024;
-/// Accesses from one checkpoint to the next.
-const CHECKPOINT_EVERY: u64 = 65_536;
 /// W: records of the journal under way. More of them are shorter, and cost a disk as much each.
 pub(super) const RECORDS_AT_ONCE: u32 = 4;
 /// About how long a record of the journal may become.
@@ -66,11 +64,12 @@ impl MulticloudSettings {
             extra,
             refresh_every,
             under_way_max: UNDER_WAY_MAX,
-            checkpoint_every: CHECKPOINT_EVERY,
+            checkpoint_every: 1,
             signers: Default::default(),
             quantum: Duration::ZERO,
         };
-        settings.public().map(|_| settings)
+        settings.public()?;
+        settings.with_usual_checkpoints()
     }
 
     /// What the volume's vault is opened with. A record is as long as what is written at once.
@@ -82,6 +81,7 @@ impl MulticloudSettings {
             records_at_once: RECORDS_AT_ONCE,
             full_every: 1,
             pieces: Piecing::usual(4),
+            journal_is_near: true,
         })
     }
 

@@ -104,6 +104,7 @@ impl TaoSettings {
             records_at_once: self.shell.records_at_once as u32,
             full_every: 1,
             pieces: PIECES,
+            journal_is_near: false,
         }
     }
 

@@ -103,6 +103,7 @@ impl World {
                 records_at_once: 1,
                 full_every: self.full_every,
                 pieces: self.shape.pieces(),
+                journal_is_near: false,
             },
             accept_rollback_risk: false,
         };

@@ -70,6 +70,7 @@ pub(super) fn vault_settings(shape: &Shape) -> VaultSettings {
         records_at_once: 1,
         full_every: FULL_EVERY,
         pieces,
+        journal_is_near: false,
     }
 }
 

@@ -111,6 +111,7 @@ impl World {
                 records_at_once: 1,
                 full_every: 3,
                 pieces: Piecing::usual(1),
+                journal_is_near: false,
             },
             accept_rollback_risk: false,
         };

@@ -280,6 +280,7 @@ impl World {
             records_at_once: 1,
             full_every: 3,
             pieces: Piecing::usual(1),
+            journal_is_near: false,
         };
         let (vault, recovered) = self.vault(&store, &random, of_vault).await?;
         let (keys, vault) = (vault.keys(), SharedVault::new(vault));

@@ -53,6 +53,7 @@ impl StoreConfig {
             records_at_once: 1,
             full_every: full_every(full_bytes, epoch_bytes as u64, accesses as u64),
             pieces: self.piecing(),
+            journal_is_near: false,
         })
     }
 

@@ -176,6 +176,8 @@ impl VolumeTail for RingVolume {
             answer_s: plan.latency_s().0,
             per_s: Some(plan.accesses / plan.epoch.total_s),
             recovery_bytes: full + deltas + epoch_reads,
+            recovery_accesses: 0.0,
+            disk_bytes: 0.0,
             bill: Bill::of_epochs(epochs, &plan, &requests, prices),
         })
     }

@@ -7,6 +7,7 @@ mod data;
 mod deaths;
 mod game;
 mod lies;
+mod replay;
 mod views;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -488,9 +489,9 @@ impl World {
             self.settings.clone(),
             (keys(self.seed), &random),
             (self.saved.0.clone(), self.opening),
-            entries.into_iter().map(Ok),
         )
         .unwrap();
+        entries.into_iter().for_each(|entry| self.plane.replay(entry).unwrap());
         let effects = self.plane.repeat().unwrap();
         self.do_all(effects);
     }
