@@ -21,6 +21,8 @@
 //! - Of a partition two levels without a commit are kept at most: the one that the client named,
 //!   and one that came before its name. A later attempt drops the earlier when it is named.
 //! - A read names the jobs that wrote its levels: it never meets a cell that it does not mean.
+//! - A client asks for what was acknowledged. If that is not here this cloud has broken its word,
+//!   and says so ([`Error::Lacks`]): it is no refusal.
 //!
 //! It sees places, lists, lengths and times; cells and records are noise to it.
 //!
@@ -120,7 +122,8 @@ impl Holder {
     /// Does what the client asks.
     ///
     /// # Errors
-    /// [`Error::Client`] for what no client that keeps to the protocol asks; those of the store.
+    /// [`Error::Lacks`] for what is there where all is that was acknowledged; [`Error::Client`] for
+    /// what no client that keeps to the protocol asks; those of the store.
     pub async fn ask(&self, message: ToHolder) -> Result<Vec<HolderSends>> {
         let mut held = self.held(message.partition())?.lock().await;
         let held = &mut *held;
@@ -228,7 +231,7 @@ impl Holder {
         }
         let waits = held.made.get(&held.named).is_some_and(|made| made.has_records);
         if waits && held.named.count() != generation.count() {
-            return Err(Error::Client("it begins a job before it commits the last"));
+            return Err(Error::Lacks("the last job is not committed when the next begins"));
         }
         held.named = generation;
         self.drop_made(held, partition, |other| other < generation).await?;
@@ -334,7 +337,7 @@ impl Holder {
             return Ok(Vec::new()); // it was told before
         }
         if !held.made.get(&generation).is_some_and(|made| made.has_records) {
-            return Err(Error::Client("it commits a level without records"));
+            return Err(Error::Lacks("a level that is to be committed has no records"));
         }
         held.made.remove(&generation);
         let replaced = held.commit(&self.shape, generation);
@@ -367,7 +370,8 @@ impl Holder {
     }
 
     fn held(&self, partition: u16) -> Result<&Mutex<Held>> {
-        self.partitions.get(usize::from(partition)).ok_or(NOT_HERE)
+        let held = self.partitions.get(usize::from(partition));
+        held.ok_or(Error::Client("there is no such partition"))
     }
 
     /// Marked cells and their records, in storage order. All cells of the levels are read, so that
@@ -470,4 +474,4 @@ fn told(messages: impl IntoIterator<Item = FromHolder>) -> Vec<HolderSends> {
     messages.into_iter().map(HolderSends::Client).collect()
 }
 
-const NOT_HERE: Error = Error::Client("it asks for what is not here");
+const NOT_HERE: Error = Error::Lacks("a level that is to be read is not here");

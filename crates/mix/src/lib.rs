@@ -65,6 +65,10 @@ pub enum Error {
     /// The client asks for what it cannot have.
     #[error("wrong use: {0}")]
     Client(&'static str),
+    /// The client asks for what this cloud has acknowledged, and it is not here: it was lost, or
+    /// what was here before was put back.
+    #[error("it lacks what it has acknowledged: that was lost, or an older state put back: {0}")]
+    Lacks(&'static str),
     /// Whoever is at the other end of a link sent what does not fit.
     #[error("the other side does not keep to the protocol: {0}")]
     Other(&'static str),

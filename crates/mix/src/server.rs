@@ -488,7 +488,9 @@ fn blame(error: Error) -> SessionError {
         Error::Other(why) => SessionError::Misbehaved(why.into()),
         Error::Absent(why) => SessionError::Absent(why),
         Error::Refused(why) => SessionError::Refused(why),
-        Error::Lost(_) | Error::Bug(_) => SessionError::Misbehaved(error.to_string()),
+        Error::Lacks(_) | Error::Lost(_) | Error::Bug(_) => {
+            SessionError::Misbehaved(error.to_string())
+        }
     }
 }
 
@@ -509,8 +511,10 @@ mod tests {
     use fogbank_store::MemoryStore;
 
     use super::*;
-    use crate::message::{Commit, Mix, Recall, Sources, Upload};
-    use crate::{Cells, Generation};
+    use crate::message::{
+        Carry, Commit, Fetch, Hand, Look, Mix, Place, Recall, Source, Sources, ToHolder, Upload,
+    };
+    use crate::{Cells, Generation, Marks};
 
     fn opening(volume: u64, session: u64) -> Opening {
         let shape = Shape { partitions: 2, ..crate::tests::shape() };
@@ -607,7 +611,36 @@ mod tests {
         assert!(second.receiver.try_recv().is_err(), "nothing was done in it");
         second.sender.send(wrong).await.unwrap();
         let refused = second.receiver.recv().await;
-        assert!(matches!(refused, Some(Err(SessionError::Refused(_)))), "{refused:?}");
+        assert!(matches!(refused, Some(Err(SessionError::Misbehaved(_)))), "{refused:?}");
+    }
+
+    /// What a server that has lost its levels is asked for that it has acknowledged: no refusal.
+    #[tokio::test]
+    async fn who_lacks_what_it_has_acknowledged_does_not_refuse() {
+        let (partition, generation) = (0, Generation::new(4, 0));
+        let of = |level, count| Source { level, generation: Generation::new(count, 0) };
+        let (sources, pads) = (Sources(vec![of(1, 2)]), Seed::new([1; 32]));
+        let place = Place { level: 1, generation: Generation::new(2, 0), place: 0 };
+        let asks: [ToHolder; 6] = [
+            Commit { partition, generation }.into(),
+            Look { read: 0, partition, pads: pads.clone(), places: vec![place] }.into(),
+            Recall { partition, generation, sources: sources.clone() }.into(),
+            Hand { partition, generation, sources: sources.clone() }.into(),
+            Carry { partition, generation, sources: sources.clone(), pads, list: Marks::none(8) }
+                .into(),
+            Fetch { partition, generation, sources, list: Marks::none(8) }.into(),
+        ];
+        for asked in asks {
+            let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+            let cloud = server(&store);
+            let mut session = cloud.open(&opening(1, 1)).await.unwrap();
+            session.sender.send(ToCloud::Holder(asked.clone())).await.unwrap();
+            let told = session.receiver.recv().await;
+            let is_told = matches!(
+                &told, Some(Err(SessionError::Misbehaved(why))) if why.contains("acknowledged")
+            );
+            assert!(is_told, "{asked:?}: {told:?}");
+        }
     }
 
     /// A message to the other cloud takes long: reads of its partition go on, and so do all others.

@@ -196,7 +196,7 @@ fn what_is_uploaded_and_carried_lies_in_the_level_that_follows() {
     clouds.hold(Commit { partition, generation: first }).unwrap(); // told again, late
     let places = vec![Place { level: 1, generation: first, place: 0 }];
     let gone = Look { read: 9, partition, pads: seed(9), places };
-    assert_eq!(clouds.hold(gone), Err(Error::Client("it asks for what is not here")));
+    assert!(matches!(clouds.hold(gone), Err(Error::Lacks(_))));
 
     // In the cells of the top lie carried cells under both of their pads, then uploads, then zeros.
     let size = shape().size(2, 4);
@@ -424,9 +424,11 @@ fn a_level_is_taken_once_and_no_attempt_that_was_not_named() {
     assert_eq!(tell(&clouds, first), [], "again");
     assert_eq!(tell(&clouds, later), [], "not named");
     let none = Commit { partition: 0, generation: first };
-    assert!(matches!(clouds.hold(none), Err(Error::Client(_))), "without records");
+    assert!(matches!(clouds.hold(none), Err(Error::Lacks(_))), "without records");
     let records = vec![[0; 16]; 7];
     clouds.hold(NewRecords { partition: 0, generation: first, records }).unwrap();
+    let ahead = Recall { partition: 0, generation: next, sources: Sources::default() };
+    assert!(matches!(clouds.hold(ahead), Err(Error::Lacks(_))), "before the last is committed");
     for generation in [first, Generation::new(2, 10), next] {
         assert_eq!(tell(&clouds, generation), []);
     }

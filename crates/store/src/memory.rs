@@ -33,7 +33,7 @@ pub struct MemoryStore {
     hashing: PlaceHashing,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Blob {
     data: Bytes,
     tag: u64,
@@ -69,6 +69,22 @@ impl MemoryStore {
             .map(|(array, shard)| shard.read().len() * array.shape.chunk_bytes())
             .sum();
         (blobs + chunks) as u64
+    }
+
+    /// A store of its own that holds what is here now: what somebody has who puts a state back.
+    pub fn image(&self) -> Self {
+        let arrays = self.arrays.read();
+        let image = |array: &Array| Array {
+            shards: array.shards.each_ref().map(|shard| RwLock::new(shard.read().clone())),
+            ..*array
+        };
+        let arrays = arrays.iter().map(|(id, array)| (*id, Arc::new(image(array)))).collect();
+        Self {
+            arrays: RwLock::new(arrays),
+            blobs: RwLock::new(self.blobs.read().clone()),
+            puts: AtomicU64::new(self.puts.load(Ordering::Relaxed)),
+            hashing: self.hashing,
+        }
     }
 
     /// The arrays that are there, by number, with their shapes.

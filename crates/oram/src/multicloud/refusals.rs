@@ -9,6 +9,9 @@
 //!
 //! At opening it is told at once: nothing was sent yet that a lie could be about.
 //!
+//! A cloud that lacks what it has acknowledged does not refuse: it has broken its word, says so
+//! itself (`fogbank_mix::Error::Lacks`), and is told as a liar.
+//!
 //! The time is public: it follows from when it was said.
 
 use fogbank_env::Nanos;

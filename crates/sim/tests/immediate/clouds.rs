@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 
 /// What the clouds hold. It outlives whoever talks to them.
 pub struct TwoClouds {
-    stores: [Arc<dyn Store>; 2],
+    stores: Mutex<[Arc<dyn Store>; 2]>,
     /// The ways to the first and to the second, for the other.
     peers: [Arc<LocalPeer>; 2],
     servers: Mutex<[Option<Arc<MixServer>>; 2]>,
@@ -84,7 +84,7 @@ impl TwoClouds {
         let (named, repeats, says_nothing, silent, cut) = Default::default();
         let (liar, has_lied, volume, held, views) = Default::default();
         Self {
-            stores,
+            stores: Mutex::new(stores),
             peers,
             servers,
             signers,
@@ -278,6 +278,12 @@ impl TwoClouds {
         self.stops_at.lock().is_none()
     }
 
+    /// The cloud `at` stops, and starts again with another state than it had.
+    pub fn puts_back(self: &Arc<Self>, at: usize, store: Arc<dyn Store>) {
+        self.stores.lock()[at] = store;
+        self.restart(at);
+    }
+
     /// What is under way is lost; what is in the store is not.
     fn restart(self: &Arc<Self>, at: usize) {
         self.servers.lock()[at] = None;
@@ -292,7 +298,7 @@ impl TwoClouds {
         let mut servers = self.servers.lock();
         let server = servers[at].get_or_insert_with(|| {
             let way = Arc::new(Peer(self.clone(), 1 - at));
-            Arc::new(MixServer::new(self.stores[at].clone(), way, self.signers[at].clone()))
+            Arc::new(MixServer::new(self.stores.lock()[at].clone(), way, self.signers[at].clone()))
         });
         self.peers[at].is(Some(server.clone()));
         server.clone()

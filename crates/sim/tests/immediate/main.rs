@@ -10,6 +10,7 @@ mod history;
 mod late;
 mod lying;
 mod older;
+mod put_back;
 mod silent;
 mod sizes;
 mod told;
