@@ -435,7 +435,7 @@ async fn receive_body(
 /// An error of a store as one of the wire, by blame.
 pub fn status(error: StoreError) -> Status {
     match error {
-        StoreError::Absent(why) => Status::unavailable(why),
+        StoreError::Absent(why) | StoreError::Near(why) => Status::unavailable(why),
         StoreError::Misbehaved(why) => Status::data_loss(why),
         StoreError::Refused(why) => Status::failed_precondition(why),
         StoreError::NoArray(why) => Status::not_found(why),

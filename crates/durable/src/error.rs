@@ -51,6 +51,9 @@ pub enum Error {
         /// What went wrong.
         reason: String,
     },
+    /// What the trusted side keeps of the store itself cannot be used.
+    #[error("{0}")]
+    Near(String),
     /// Another proxy opened the store after us.
     #[error("another proxy has opened this store; this one stops and has changed nothing since")]
     Fenced,
@@ -81,6 +84,7 @@ impl From<StoreError> for Error {
         match error {
             StoreError::Absent(_) => Self::Absent(error),
             StoreError::Refused(reason) => Self::Refused(reason),
+            StoreError::Near(reason) => Self::Near(reason),
             StoreError::Misbehaved(_) | StoreError::NoArray(_) => Self::CloudLied(Suspicion::Reply),
             StoreError::Caller(reason) => Self::Bug(reason),
         }

@@ -95,7 +95,7 @@ impl From<fogbank_durable::Error> for Error {
             E::OtherSettings(_) | E::Format { .. } | E::Exists | E::NoStore | E::Ahead { .. } => {
                 Self::Usage(error.to_string())
             }
-            E::RegisterLost(_) | E::Register { .. } | E::Stopped => {
+            E::RegisterLost(_) | E::Register { .. } | E::Near(_) | E::Stopped => {
                 Self::CannotUse(error.to_string())
             }
             E::Bug(reason) => Self::Bug(reason.clone()),

@@ -234,6 +234,7 @@ pub(crate) fn of_store(error: StoreError) -> Error {
         StoreError::Refused(_) => Error::Refused(error.to_string()),
         StoreError::Misbehaved(_) | StoreError::NoArray(_) => Error::CloudLied(error.to_string()),
         StoreError::Caller(reason) => Error::Usage(reason),
+        StoreError::Near(reason) => Error::CannotUse(reason),
     }
 }
 

@@ -232,7 +232,7 @@ const STRANGE: Error = Error::Bug("the store has lost what was durable");
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Absent(why) => Self::Absent(why),
+            StoreError::Absent(why) | StoreError::Near(why) => Self::Absent(why),
             // Arrays of another shape are here: something else's.
             StoreError::Refused(why) | StoreError::Caller(why) => Self::Refused(why),
             error @ (StoreError::Misbehaved(_) | StoreError::NoArray(_)) => {

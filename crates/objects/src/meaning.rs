@@ -169,7 +169,7 @@ mod tests {
             StoreError::Refused(_) => "refusing",
             StoreError::Misbehaved(_) => "lying",
             StoreError::Caller(_) => "settings",
-            StoreError::NoArray(_) => "none",
+            StoreError::NoArray(_) | StoreError::Near(_) => "none",
         })
     }
 

@@ -494,7 +494,7 @@ fn blamed<T>(outcome: &Result<T, StoreError>) -> &'static str {
         Err(StoreError::Absent(_)) => "absent",
         Err(StoreError::Refused(_)) => "refusing",
         Err(StoreError::Misbehaved(_)) => "lying",
-        Err(StoreError::NoArray(_) | StoreError::Caller(_)) => "us",
+        Err(StoreError::NoArray(_) | StoreError::Caller(_) | StoreError::Near(_)) => "us",
     }
 }
 

@@ -96,7 +96,9 @@ impl From<fogbank_durable::Error> for Error {
                 Self::CloudLied(Unverified::Vault(suspicion))
             }
             fogbank_durable::Error::Fenced => Self::Fenced,
-            lost @ fogbank_durable::Error::Register { .. } => Self::Register(lost.to_string()),
+            lost @ (fogbank_durable::Error::Register { .. } | fogbank_durable::Error::Near(_)) => {
+                Self::Register(lost.to_string())
+            }
             other => Self::Bug(other.to_string()),
         }
     }
@@ -110,6 +112,7 @@ pub(crate) fn blame(error: StoreError) -> Error {
     match error {
         StoreError::Absent(reason) => Error::Absent(reason),
         StoreError::Refused(reason) => Error::Refused(reason),
+        StoreError::Near(reason) => Error::Register(reason),
         // The engine names none that it has not created.
         StoreError::Misbehaved(what) | StoreError::NoArray(what) => lied(what),
         StoreError::Caller(reason) => Error::Bug(reason),

@@ -223,6 +223,10 @@ pub enum StoreError {
     /// The store is there and allows no more: its operator has to. Trying again changes nothing.
     #[error("the store refuses: {0}")]
     Refused(String),
+    /// What is kept on the disk of this process itself, and in no cloud, cannot be used now:
+    /// whoever runs it has to see to that.
+    #[error("{0}")]
+    Near(String),
     /// There is no such array. Whoever has created it learns that the cloud has lost it.
     #[error("{0}")]
     NoArray(String),

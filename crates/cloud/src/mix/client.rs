@@ -212,7 +212,7 @@ fn one_server() -> StoreError {
 
 pub(super) fn of_store(error: StoreError) -> SessionError {
     match error {
-        StoreError::Absent(why) => SessionError::Absent(why),
+        StoreError::Absent(why) | StoreError::Near(why) => SessionError::Absent(why),
         StoreError::Misbehaved(why) | StoreError::NoArray(why) => SessionError::Misbehaved(why),
         StoreError::Refused(why) | StoreError::Caller(why) => SessionError::Refused(why),
     }

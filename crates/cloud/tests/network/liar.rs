@@ -25,7 +25,7 @@ fn blame(error: &StoreError) -> Blame {
     match error {
         StoreError::Misbehaved(_) => Blame::Lied,
         StoreError::Absent(_) | StoreError::Refused(_) => Blame::Absent,
-        StoreError::Caller(why) | StoreError::NoArray(why) => {
+        StoreError::Caller(why) | StoreError::NoArray(why) | StoreError::Near(why) => {
             panic!("the caller did nothing wrong: {why}")
         }
     }

@@ -177,6 +177,44 @@ async fn what_keeps_no_checkpoints_is_told_by_name() {
     }
 }
 
+/// A trusted disk that is full, or does not let its user write, is told as such and as nobody else,
+/// whatever it was that it did not keep. Nothing is lost.
+#[tokio::test(start_paused = true)]
+async fn a_trusted_disk_that_keeps_nothing_is_told_as_such() {
+    type Fails = fn(&Call<'_>) -> bool;
+    let fails: [(&str, Fails); 3] = [
+        ("a record", |call| matches!(call, Call::BlobPut(name, ..) if name.starts_with("journal"))),
+        (
+            "a checkpoint",
+            |call| matches!(call, Call::BlobPut(name, ..) if name.starts_with("checkpoint")),
+        ),
+        ("a deletion", |call| matches!(call, Call::BlobDelete(_))),
+    ];
+    let ways =
+        [Fault::Before, Fault::Refused].map(|fault| [(fault, false), (fault, true)]).concat();
+    for ((fault, closes), (what, fails)) in ways.iter().flat_map(|way| fails.map(|of| (*way, of))) {
+        let (mut history, mut work) = (History::new(), Workload::new(9));
+        let mut world = World::new(Kind::Multicloud);
+        let disk = Arc::new(Faulty::new(MemoryStore::new()));
+        world.journal = Some(disk.clone());
+        let engine = world.open(world.cloud.clone()).await.unwrap();
+        let every = world.checkpoint_every as usize;
+        history.run(&*engine, &mut work, if closes { every / 2 } else { 40 }).await.unwrap();
+        disk.on_call(move |call, _| fails(call).then_some(fault));
+        let told = match closes {
+            true if what == "a record" => continue, // closing writes none
+            true => engine.close().await,
+            false => history.run(&*engine, &mut work, 20 * every).await,
+        };
+        let is_told =
+            matches!(&told, Err(Error::Register(why)) if why.contains("the trusted disk"));
+        assert!(is_told, "{what}, {fault:?}, {closes}: {told:?}");
+        drop(engine);
+        disk.heal();
+        look(&world, &mut history).await;
+    }
+}
+
 /// Of a vault that keeps all but its commit record on the trusted disk the first cloud's store sees
 /// that record, and nothing else, whatever happens.
 #[tokio::test(start_paused = true)]

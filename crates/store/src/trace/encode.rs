@@ -148,7 +148,7 @@ pub(crate) enum Placed {
 
 fn put_failure(out: &mut Vec<u8>, error: &StoreError) {
     out.push(match error {
-        StoreError::Absent(_) | StoreError::Refused(_) => OUTCOME_ABSENT,
+        StoreError::Absent(_) | StoreError::Refused(_) | StoreError::Near(_) => OUTCOME_ABSENT,
         StoreError::Misbehaved(_) => OUTCOME_MISBEHAVED,
         StoreError::Caller(_) | StoreError::NoArray(_) => OUTCOME_CALLER,
     });
