@@ -470,9 +470,19 @@ impl Vault {
     /// # Errors
     /// [`Error::Fenced`] if another proxy has opened the store since: then nothing of ours counts.
     pub async fn close(mut self, sections: Sections<'_>) -> Result<()> {
+        let checkpoint = self.checkpoint_writer()?.write(sections).await?;
+        self.close_over(checkpoint).await?.delete().await
+    }
+
+    /// The same over a checkpoint that is written, of the state now. What it supersedes is the
+    /// caller's to delete.
+    ///
+    /// # Errors
+    /// As [`Vault::close`]; [`Error::Bug`] if the checkpoint is of another moment.
+    pub async fn close_over(mut self, checkpoint: Checkpoint) -> Result<Superseded> {
         self.begin()?;
-        self.commit_full(sections, State::Closed).await?;
-        delete(&*self.store, &self.superseded).await
+        self.commit_over_full(checkpoint.0, State::Closed).await?;
+        Ok(self.take_superseded())
     }
 
     /// Whether the register says that another proxy has opened the store since. Asks the trusted side
@@ -564,10 +574,18 @@ impl Vault {
         if self.writing {
             return Err(Error::Bug("two checkpoints at once".into()));
         }
-        let mut record = self.record.next_epoch(self.digest);
-        let number = (Kind::Full, record.public.sequence);
+        let number = (Kind::Full, self.record.public.sequence + 1);
         let pieces = self.settings.pieces;
         let full = container::write(&self.store, &self.keys, number, pieces, sections).await?;
+        self.commit_over_full(full, state).await
+    }
+
+    /// Ends the epoch with a full checkpoint that is durable.
+    async fn commit_over_full(&mut self, full: ContainerName, state: State) -> Result<()> {
+        let mut record = self.record.next_epoch(self.digest);
+        if full.number != record.public.sequence {
+            return Err(Error::Bug("a checkpoint of another moment".into()));
+        }
         (record.full, record.full_epoch, record.delta) = (Some(full), record.epoch, None);
         record.public.state = state;
         self.commit_over(record).await

@@ -13,7 +13,7 @@ use super::links::{Link, OfLink};
 use super::plane::MulticloudPlane;
 use super::serving::{Event, Limits, Serving, State};
 use super::settings::{MulticloudSettings, RECORDS_AT_ONCE};
-use super::waiting::Looks;
+use super::waiting::{Looks, patience};
 use super::witness;
 use crate::immediate::Parts;
 use crate::immediate::entrance::{Entered, Entrance, Fault};
@@ -25,8 +25,10 @@ pub struct MulticloudEngine(Entrance<(Nanos, Event)>);
 
 /// Entries of an access: itself, and its result.
 const ENTRIES: u64 = 2;
-/// How long the last checkpoint may take to be kept, and what it supersedes to be forgotten, beside a
-/// time for its bytes.
+/// A commit record has fewer bytes: it grows by what each opening leaves.
+const COMMIT_BYTES_MAX: u64 = 1 << 20;
+/// How long the trusted disk may take to keep a checkpoint, and to forget what it supersedes,
+/// beside a time for its bytes.
 const CLOSING_NANOS: Nanos = 300_000_000_000;
 const CLOSING_NANOS_PER_BYTE: Nanos = 1_000;
 
@@ -101,6 +103,7 @@ impl MulticloudEngine {
         let limits = Limits {
             under_way_max: settings.at_once()?,
             entries_max: ENTRIES * settings.checkpoint_every,
+            commit_nanos: patience(COMMIT_BYTES_MAX),
             closing_nanos: CLOSING_NANOS + settings.checkpoint_bytes()? * CLOSING_NANOS_PER_BYTE,
         };
         let since_cut = if records > 0 { limits.entries_max } else { 0 }; // it does not grow on

@@ -9,10 +9,12 @@
 //!    all this, onto the trusted disk, and so is it adopted: its commit record leaves for the first
 //!    cloud at a point, when what the last one superseded is gone. Where the next one is due before
 //!    that, no access departs until it is done: the journal is not to grow without end. In the end
-//!    whoever of both holds it up is told.
+//!    whoever of both holds it up is told; the first cloud when it keeps a commit record waiting as
+//!    long as any other request.
 //! 5. A session that has ended, or whose cloud is silent, is opened again, and what is under way is
 //!    done again. What is waited for in vain is told (`waiting`), and who refuses (`refusals`).
-//! 6. At closing trusted disk and first cloud have a time to keep the last checkpoint.
+//! 6. At closing the trusted disk has a time to keep the last checkpoint, then the first cloud one
+//!    for its commit record, then that disk one to forget what it superseded.
 //!
 //! # Invariants
 //! - Entries are written in the order in which the plane gave them out, by this task alone.
@@ -98,7 +100,9 @@ pub struct Limits {
     pub under_way_max: usize,
     /// Entries of the journal from one checkpoint to the next: those of jobs that begin again, too.
     pub entries_max: u64,
-    /// For how long trusted disk and first cloud are waited for at closing.
+    /// For how long the first cloud is waited for that is to keep a commit record.
+    pub commit_nanos: Nanos,
+    /// For how long the trusted disk is waited for, when nothing goes on but by it.
     pub closing_nanos: Nanos,
 }
 
@@ -120,8 +124,9 @@ pub struct State {
     pub cut: Option<Cut>,
     /// One that is written, and whose commit record has not left.
     pub written: Option<Checkpoint>,
-    /// The commit record on its way.
+    /// The commit record on its way, and since when.
     pub adoptions: JoinSet<Result<PutAdoption>>,
+    pub adopts_since: Option<Nanos>,
     pub beside: JoinSet<Result<()>>,
     /// Of what the last checkpoint superseded.
     pub deletions: JoinSet<Result<()>>,
@@ -130,7 +135,7 @@ pub struct State {
 impl State {
     /// Nothing goes on beside any more.
     fn falls_silent(&mut self) {
-        self.written = None;
+        (self.written, self.adopts_since) = (None, None);
         (self.beside, self.adoptions, self.deletions) = Default::default();
     }
 }
@@ -166,19 +171,14 @@ impl Serving {
         self.fault.set(&reason);
         self.refuse_all(&reason);
         served?;
-        let unkept = || {
-            let name = witness::NAMES[0];
-            Error::Absent(format!(
-                "the {name} cloud, or the trusted disk: the last checkpoint does not come to its end"
-            ))
-        };
-        let Self { plane, vault, grid, limits, .. } = self;
+        let Self { plane, mut vault, grid, limits, .. } = self;
         let sections = plane.save(vault.openings())?;
-        let until = grid.now() + limits.closing_nanos;
-        tokio::select! { biased;
-            closed = vault.close(sections) => Ok(closed?),
-            () = grid.come(until) => Err(unkept()),
-        }
+        let writer = vault.checkpoint_writer()?;
+        let near = limits.closing_nanos;
+        let checkpoint = in_time(&grid, near, writer.write(sections), || unkept(UNWRITTEN)).await?;
+        let closing = vault.close_over(checkpoint);
+        let superseded = in_time(&grid, limits.commit_nanos, closing, uncommitted).await?;
+        in_time(&grid, near, superseded.delete(), || unkept(UNDELETED)).await
     }
 
     async fn serve(&mut self) -> Result<()> {
@@ -189,6 +189,7 @@ impl Serving {
             self.take_place().await?;
             // 4. A checkpoint, from time to time.
             self.cut_if_due()?;
+            self.commits_in_time()?;
             self.closes_in_time()?;
         }
         while let Some(ended) = self.state.beside.join_next().await {
@@ -241,28 +242,32 @@ impl Serving {
         }
         let now = self.grid.now();
         let since = *self.state.idle_since.get_or_insert(now);
-        if now < since + self.limits.closing_nanos { Ok(()) } else { Err(self.unkept()) }
+        // The first cloud has its own time.
+        if now < since + self.limits.closing_nanos || self.state.adopts_since.is_some() {
+            return Ok(());
+        }
+        Err(unkept(if self.state.deletions.is_empty() { UNWRITTEN } else { UNDELETED }))
     }
 
-    /// Somebody does not do what he has to for a checkpoint: all but its commit record is for the
-    /// trusted disk.
-    fn unkept(&self) -> Error {
-        if !self.state.adoptions.is_empty() {
-            let name = witness::NAMES[0];
-            return Error::Absent(format!("the {name} cloud: it does not keep the commit record"));
+    /// Does not wait for ever for a commit record either, whatever else goes on.
+    fn commits_in_time(&self) -> Result<()> {
+        match self.commits_until() {
+            Some(until) if self.grid.now() >= until => Err(uncommitted()),
+            _ => Ok(()),
         }
-        let what = match self.state.deletions.is_empty() {
-            true => "a checkpoint does not come to its end",
-            false => "what the last checkpoint took the place of is not deleted",
-        };
-        Error::Register(format!("the trusted disk: {what}"))
+    }
+
+    /// Until when the first cloud is waited for that is to keep a commit record.
+    fn commits_until(&self) -> Option<Nanos> {
+        self.state.adopts_since.map(|since| since + self.limits.commit_nanos)
     }
 
     /// When something has to be looked at, though nothing happens.
     fn next_look(&self) -> Nanos {
         let closes = self.state.idle_since.map(|since| since + self.limits.closing_nanos);
+        let closes = closes.filter(|_| self.state.adopts_since.is_none());
         let refused = self.state.refusals.until().filter(|_| !self.plane.is_accusing());
-        let looks = [Some(self.looks.next()), refused, closes];
+        let looks = [Some(self.looks.next()), refused, closes, self.commits_until()];
         looks.into_iter().flatten().min().unwrap_or(Nanos::MAX)
     }
 
@@ -503,6 +508,7 @@ impl Serving {
         };
         let begun = self.vault.begin_adoption(cut, checkpoint)?;
         let put = async move { Ok(begun.put().await?) };
+        self.state.adopts_since = Some(self.grid.now());
         leave_now(&self.fault, &mut self.state.adoptions, put).await;
         Ok(())
     }
@@ -510,7 +516,7 @@ impl Serving {
     /// The checkpoint counts from now on.
     async fn adopted(&mut self, adoption: PutAdoption) -> Result<()> {
         self.vault.end_adoption(adoption).await?;
-        self.state.cut = None;
+        (self.state.cut, self.state.adopts_since) = (None, None);
         let superseded = self.vault.take_superseded();
         self.state.deletions.spawn(async move { Ok(superseded.delete().await?) });
         Ok(())
@@ -525,6 +531,34 @@ impl Serving {
         self.events.end(reason);
     }
 }
+
+/// What this brings within so many nanoseconds.
+async fn in_time<T>(
+    grid: &DepartureGrid,
+    nanos: Nanos,
+    work: impl Future<Output = fogbank_durable::Result<T>>,
+    late: impl FnOnce() -> Error,
+) -> Result<T> {
+    let until = grid.now() + nanos;
+    tokio::select! { biased;
+        done = work => Ok(done?),
+        () = grid.come(until) => Err(late()),
+    }
+}
+
+/// The first cloud does not do what it has to for a checkpoint.
+fn uncommitted() -> Error {
+    let name = witness::NAMES[0];
+    Error::Absent(format!("the {name} cloud: it does not keep the commit record"))
+}
+
+/// The trusted disk does not do what is for it: all of a checkpoint but its commit record.
+fn unkept(what: &str) -> Error {
+    Error::Register(format!("the trusted disk: {what}"))
+}
+
+const UNWRITTEN: &str = "a checkpoint does not come to its end";
+const UNDELETED: &str = "what the last checkpoint took the place of is not deleted";
 
 pub(super) fn gone() -> Error {
     Error::Bug("whoever serves has gone".into())

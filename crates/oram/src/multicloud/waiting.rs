@@ -96,6 +96,15 @@ impl MulticloudPlane {
     }
 }
 
+/// How long a cloud has for a request of so many bytes until it is told.
+pub fn patience(bytes: u64) -> Nanos {
+    Nanos::from(LOOKS_TO_TELL) * quiet(bytes)
+}
+
+fn quiet(bytes: u64) -> Nanos {
+    QUIET_NANOS + bytes * SLOWEST_NANOS_PER_BYTE
+}
+
 /// Looks at what is waited for.
 #[derive(Debug)]
 pub struct Looks {
@@ -122,7 +131,7 @@ impl Looks {
     /// At a volume of this shape. Also its longest message comes from one look to the next.
     pub fn new(shape: &Shape, now: Nanos) -> Self {
         let most = shape.size(shape.top(), shape.cycle()) as usize * shape.cell_bytes();
-        let quiet = QUIET_NANOS + most as Nanos * SLOWEST_NANOS_PER_BYTE;
+        let quiet = quiet(most as u64);
         Self { quiet, next: now + quiet, last: None }
     }
 
