@@ -71,7 +71,7 @@ impl<C: MixCloud> MixCloud for CountedCloud<C> {
         Ok(Session { sender, receiver, reached, key })
     }
 
-    async fn reached(&self, opening: &Opening) -> Result<Reached, SessionError> {
+    async fn reached(&self, opening: &Opening) -> Result<Option<Reached>, SessionError> {
         self.inner.reached(opening).await
     }
 
