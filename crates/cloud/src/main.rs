@@ -127,7 +127,8 @@ struct ServeArgs {
     #[arg(long, value_name = "HOST:PORT")]
     mixes_with: Vec<String>,
     /// Write what comes to volumes that lie in two clouds: a trace of each tenant, for fogbank audit,
-    /// into this new folder. Each message waits until it is written.
+    /// into this new folder. Each message waits until it is written. Of what the first of the two
+    /// keeps as a store, the commit record of a volume, nothing is written.
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
     /// Serve figures for Prometheus at http://HOST:PORT/metrics.
