@@ -22,8 +22,6 @@ type Far = Arc<Delay<Arc<dyn Store>>>;
 
 /// Queries under way while loading: an engine takes so many.
 const LOAD_UNDER_WAY: usize = 64;
-/// Queries of each client across its link before it is measured.
-const WARM_UP: u64 = 16;
 /// Nanoseconds from one look at the log to the next.
 const LOOK: Nanos = 50_000_000;
 const SITE: StoreId = StoreId([1; 16]);
@@ -154,8 +152,7 @@ impl Warm {
         (link, quantum_us): (Link, u64),
         mut tell: impl FnMut(Progress),
     ) -> Result<Measured> {
-        let warm_up = WARM_UP * clients as u64;
-        let before = warm_up + self.schedule.first_of(self.warm_up_epochs());
+        let before = self.schedule.first_of(self.warm_up_epochs());
         let table = (1..).find(|index| self.starts(*index) >= self.passed.length() + before);
         let table = table.ok_or_else(|| Error::Bug("no table is built any more".into()))?;
         let (first, ends) = (self.starts(table), self.installed(table));
@@ -171,7 +168,8 @@ impl Warm {
             bar.set_position(length.saturating_sub(first));
             if length < place { LOOK } else { 0 }
         };
-        running.go_on_while(|| left_to(first - warm_up)).await?;
+        // Across their links from the start: without, builds fall behind the log, as far as queries
+        // go before them, and what is measured is how they catch up.
         joined.iter().for_each(|client| client.far.set_link(link));
         running.go_on_while(|| left_to(first)).await?;
         let (from, length) = (clock.now(), passed.length());
@@ -207,8 +205,8 @@ impl Warm {
         Ok(measured)
     }
 
-    /// Epochs without a link before that, as long as the table of the last level but one is built:
-    /// then whatever is built was begun by those who are measured, as at a site that goes on.
+    /// Epochs before that, as long as the table of the last level but one is built: then whatever is
+    /// built was begun by those who are measured, as at a site that goes on.
     fn warm_up_epochs(&self) -> u64 {
         let below = u32::from(self.schedule.bottom()).saturating_sub(2);
         u64::from(self.schedule.growth).pow(below) + 1
