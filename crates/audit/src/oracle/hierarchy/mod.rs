@@ -7,7 +7,8 @@
 //! 3. *No slot is named twice*, but by touches that are the same in all: of one place, by another
 //!    client. Of an epoch that is over there is one of each place.
 //! 4. *Pieces of builds*: which reads and writes there are, how long each is, and from which length of
-//!    the log on it may leave; who does them, by who has logged what. Their ticks are nobody else's.
+//!    the log on it may leave; who does them, by who has logged what: builders, if they are there,
+//!    whom the length of what they put first tells. Their ticks are nobody else's.
 //! 5. *Objects* are put if absent, when what they say is there, and have the size of their kind.
 //!    Superblocks wait for results that all have.
 //! 6. *Who has put a superblock sweeps*: nothing that a touch may need.
@@ -166,6 +167,8 @@ impl Hierarchy {
                 if client.turns.is_empty() {
                     (client.from, client.length) = (Some(from), from);
                 }
+                // Whoever finds a new site has greeted before.
+                client.from.get_or_insert(from);
             }
             LogCall::Forget { before } => {
                 let kept = u64::from(layout.of.kept_epochs);
