@@ -12,7 +12,7 @@ use fogbank::plan::lines::{self, Line};
 use fogbank::plan::price::prices;
 use fogbank::plan::requests::Requests;
 use fogbank::plan::{Plan, machine, size};
-use fogbank::{Result, across_a_link, check_scheme};
+use fogbank::{Result, across_a_link, check_url};
 use fogbank_env::{Clock, SystemClock};
 use fogbank_process::say;
 use serde_json::json;
@@ -26,7 +26,7 @@ pub fn run(args: PlanArgs) -> Result<()> {
     let shape = args.shape.or_file(args.config.as_deref())?;
     let site = args.site;
     let url = site.url();
-    check_scheme(&url)?;
+    check_url(&url)?;
     let config = {
         let (shape, across) = (shape_for(&shape, &url)?, across_a_link(&url));
         StoreConfig::derive_at(&shape, across, across)?

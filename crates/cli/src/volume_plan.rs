@@ -7,7 +7,7 @@ use fogbank::plan::distance::link_to;
 use fogbank::plan::price::prices;
 use fogbank::plan::size;
 use fogbank::plan::volume::{OfEngine, VolumePlan, VolumeSite, choose, left_out, of_all};
-use fogbank::{Error, Result, check_scheme};
+use fogbank::{Error, Result, check_url};
 use fogbank_process::say;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 pub fn run(args: VolumePlanArgs) -> Result<()> {
     let site = &args.site;
     let url = site.url();
-    check_scheme(&url)?;
+    check_url(&url)?;
     let prices = prices(site.prices.as_deref(), &url)?;
     site.link.link()?;
     let (link, how) = link_to(&url, &site.link);

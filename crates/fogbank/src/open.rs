@@ -32,7 +32,7 @@ use crate::error::{Error, Result};
 use crate::fill::{MARKER, NOTED};
 use crate::object_default::shape_for;
 use crate::opened::{Opened, Recovery};
-use crate::place::{Place, across_a_link, check_scheme, lock_trusted_side};
+use crate::place::{Place, across_a_link, check_url, lock_trusted_side};
 use crate::plan::Plan;
 use crate::recording::Recording;
 use crate::registers::{Holding, RegisterPlace};
@@ -226,7 +226,7 @@ impl OpenOptions {
     /// Refuses sides that are in each other's way.
     fn check_places(&self) -> Result<()> {
         let url = self.place.store_url();
-        check_scheme(&url)?;
+        check_url(&url)?;
         self.place.check_sides()?;
         check_apart("--data", Some(&self.place.trusted()), &url)?;
         check_apart("--record", self.record.as_deref(), &url)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fogbank_cloud::{Address, CloudStore, NOT_PINNED};
 use fogbank_env::{Clock, FolderLock};
-use fogbank_objects::{Environment, ObjectsStore, ObjectsUrl};
+use fogbank_objects::{Environment, ObjectsStore, ObjectsUrl, TableUrl};
 use fogbank_store::url::StoreUrl;
 use fogbank_store::{Retry, RetrySchedule, Store, StoreError};
 
@@ -247,14 +247,20 @@ pub(crate) fn of_new(error: Error) -> Error {
     }
 }
 
-/// Refuses a URL whose scheme [`open_store`] does not know. Nothing is opened.
+/// Refuses a URL that [`open_store`] would refuse for what it says. Nothing is opened.
 ///
 /// # Errors
 /// [`Error::Usage`], in the same words.
-pub fn check_scheme(url: &str) -> Result<()> {
+pub fn check_url(url: &str) -> Result<()> {
     let scheme = url.split(':').next().unwrap_or_default();
-    let known = ["memory", "file", "s3", "az", "gs", "dynamodb", "grpc"].contains(&scheme);
-    if known && url.contains(':') { Ok(()) } else { Err(unknown(scheme)) }
+    let checked = match scheme {
+        "memory" | "file" => url.parse().map(|_: StoreUrl| ()),
+        "s3" | "az" | "gs" => url.parse().map(|_: ObjectsUrl| ()),
+        "dynamodb" => url.parse().map(|_: TableUrl| ()),
+        "grpc" => Address::parse(url).map(drop),
+        _ => return Err(unknown(scheme)),
+    };
+    checked.map_err(of_store)
 }
 
 fn unknown(scheme: &str) -> Error {
@@ -284,7 +290,7 @@ async fn open_table(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<
 
 #[cfg(not(feature = "dynamodb"))]
 async fn open_table(url: &str, _: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
-    url.parse::<fogbank_objects::TableUrl>()?;
+    url.parse::<TableUrl>()?;
     Err(StoreError::Caller(
         "this build does not know DynamoDB, whose library takes minutes to build; make one that does: \
          cargo build --release --locked --bin fogbank --features dynamodb"
