@@ -183,18 +183,20 @@ impl StoreConfig {
             ("--in-flight", self.in_flight, 1, self.read_batches.max(1)),
             ("--windows", self.windows, 1, 64),
             ("--batch", self.batch, 1, BATCH_MAX),
-            ("--write-batch", self.write_batch, 1, BATCH_MAX),
+            // None for an engine that is measured reading; a store that is served has some.
+            ("--write-batch", self.write_batch, 0, BATCH_MAX),
         ];
-        for (flag, value, least, most) in positive {
-            if !(least..=most).contains(&value) {
-                let reason = format!("{flag} {value} is outside {least} to {most}");
-                return Err(Error::Usage(reason));
-            }
-        }
+        positive.into_iter().try_for_each(within)?;
         if self.interval_ms > 3_600_000 {
             return Err(Error::Usage("--interval-ms is above an hour".into()));
         }
         Ok(())
+    }
+
+    /// Refuses what the engine does not serve, or nobody can write to.
+    pub(crate) fn check_served(&self) -> Result<()> {
+        within(("--write-batch", self.write_batch, 1, BATCH_MAX))?;
+        self.ring_settings().geometry().map(drop).map_err(|e| Error::Usage(e.to_string()))
     }
 
     /// Holds `args` against the configuration of an existing store.
@@ -239,12 +241,15 @@ impl StoreConfig {
         )))
     }
 
-    /// The geometry of the tree, as the engine finds it.
+    /// The geometry of the tree.
     ///
     /// # Errors
     /// [`Error::Usage`] if the shape is out of the engine's limits.
     pub fn geometry(&self) -> Result<Geometry> {
-        self.ring_settings().geometry().map_err(|e| Error::Usage(e.to_string()))
+        let bucket = BucketShape::new(self.bucket_reals, self.bucket_dummies, self.evict_every);
+        let (blocks, bytes) = (self.capacity, self.value_size);
+        Geometry::with_leaf_level(blocks, bytes, bucket, self.cache, self.leaf_level)
+            .map_err(|e| Error::Usage(e.to_string()))
     }
 
     /// Cells an epoch would move at the most if nothing were held until its end: every access reads a path
@@ -385,6 +390,13 @@ fn xor(asked: Option<Xor>, offered: bool, across_a_link: bool) -> Result<bool> {
 /// Epochs that a store still runs for what was accepted when it is told to stop. Public: as many
 /// whether anybody waits or not.
 const CLOSING_EPOCHS: usize = 4;
+
+fn within((flag, value, least, most): (&str, usize, usize, usize)) -> Result<()> {
+    match (least..=most).contains(&value) {
+        true => Ok(()),
+        false => Err(Error::Usage(format!("{flag} {value} is outside {least} to {most}"))),
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -208,7 +208,9 @@ impl OpenOptions {
 
     /// The configuration of a store that is made, whose cloud side combines cells or does not.
     pub(crate) fn new_config(&self, combines: bool) -> Result<StoreConfig> {
-        StoreConfig::derive_at(&self.new_shape()?, combines, self.across_a_link())
+        let config = StoreConfig::derive_at(&self.new_shape()?, combines, self.across_a_link())?;
+        config.check_served()?;
+        Ok(config)
     }
 
     /// What a new store would be made with, by all that is known before its cloud side is asked. Opens and
