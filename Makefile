@@ -41,7 +41,7 @@ test-dynamodb: setup-tests ## DynamoDB as a store, which is off by default: lint
 		$(CARGO) test -p fogbank-objects --features dynamodb --lib --test tables --locked --offline && \
 		$(CARGO) test -p fogbank-cli --features dynamodb --test clients --locked --offline -- table'
 
-check: format lints ## format, lints, crate edges
+check: format lints ## format, lints, crate edges, columns
 
 format: setup
 	$(CARGO) fmt --check
@@ -51,6 +51,7 @@ lints: setup
 	$(CARGO) clippy $(CANARIES) $(CANARY_TESTS) $(addprefix --test ,batched checker fuzz immediate serializable site) \
 		$(addprefix --example ,audit_speed crashes departures digests long_audit scene) -- -D warnings
 	./scripts/check-edges.sh
+	./scripts/check-columns.sh
 
 audit: setup ## can any two workloads be told apart? 20 minutes, or ARGS="ACCESSES RUNS CRASHES" (too short: Error 3)
 	$(CARGO) run --release --locked -p fogbank-sim --features canaries --example long_audit -- $(ARGS)

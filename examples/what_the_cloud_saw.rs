@@ -33,7 +33,8 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Opens a small store that keeps nothing of the tree in the proxy, lets five seconds pass, closes it.
+/// Opens a small store that keeps nothing of the tree in the proxy, lets five seconds pass, closes
+/// it.
 async fn live_through(data: &Path, trace: PathBuf, busy: bool) -> Result<()> {
     let shape = ShapeArgs {
         capacity: Some(100),

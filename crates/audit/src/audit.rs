@@ -1,12 +1,12 @@
 //! One audit: traces in, a report out.
 //!
-//! 1. Every run is read once. Its events go to the picture, to the windows of the distinguisher, and
-//!    through the oracle to the statistics; reading and replaying share two cores.
+//! 1. Every run is read once. Its events go to the picture, to the windows of the distinguisher,
+//!    and through the oracle to the statistics; reading and replaying share two cores.
 //! 2. When all have been read, runs are compared with each other: what is drawn at random must not
 //!    repeat between runs, and no classifier may tell the labels apart.
 //! 3. Nothing judges but the findings. A run that the oracle cannot follow from its beginning is a
-//!    finding with too little data; one that breaks a rule is a breach, and its checks go on without
-//!    what the oracle would have told them.
+//!    finding with too little data; one that breaks a rule is a breach, and its checks go on
+//!    without what the oracle would have told them.
 //!
 //! Memory: the state of the oracle's buckets, the counters of the battery and the windows of the
 //! distinguisher for each run; nothing grows with the length of a trace.
@@ -77,8 +77,8 @@ pub enum AuditError {
     },
     /// Fingerprints of traces are held against each other, which were not taken in the same way.
     #[error(
-        "{path} and {first} cannot be audited together: {first} has {expected}, {path} has {found}; \
-         record both with the same build"
+        "{path} and {first} cannot be audited together: {first} has {expected}, {path} has \
+         {found}; record both with the same build"
     )]
     OtherFingerprints {
         /// Which trace.

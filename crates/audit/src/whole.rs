@@ -9,10 +9,12 @@ pub(crate) fn cut_short(cut: &Truncation, subject: &str) -> Finding {
     let (path, offset) = (cut.path.display(), cut.offset);
     let how = match cut.bytes {
         0 => format!(
-            "{path} has no end: {offset} bytes of it are whole, and nothing says that no more were written"
+            "{path} has no end: {offset} bytes of it are whole, and nothing says that no more were \
+             written"
         ),
         bytes => format!(
-            "{path} is cut short: after {offset} bytes it ends within a block, of which {bytes} bytes are left"
+            "{path} is cut short: after {offset} bytes it ends within a block, of which {bytes} \
+             bytes are left"
         ),
     };
     Finding {
@@ -24,8 +26,8 @@ pub(crate) fn cut_short(cut: &Truncation, subject: &str) -> Finding {
         samples: 1,
         smallest_leak: None,
         words: format!(
-            "{how}. What came after was not audited. A crash of the recorder does that, and so does \
-             a copy that was not finished."
+            "{how}. What came after was not audited. A crash of the recorder does that, and so \
+             does a copy that was not finished."
         ),
     }
 }

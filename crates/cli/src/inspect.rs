@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 /// Looks at the store and tells what is there.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is none; if the trusted side is there, too, what it says of the record.
+/// [`Error::Usage`] if there is none; if the trusted side is there, too, what it says of the
+/// record.
 pub async fn run(args: InspectArgs) -> Result<()> {
     let place = Place::from(&args.place);
     let cloud = place.data.join("cloud");
@@ -135,8 +136,8 @@ impl Told<'_> {
         say!("  commits     {} ({openings})", found.sequence);
         match found.verified {
             Some(standing) => say!(
-                "  verified    newest state by key and register: epoch {}, full checkpoint of epoch \
-                 {} in {}",
+                "  verified    newest state by key and register: epoch {}, full checkpoint of \
+                 epoch {} in {}",
                 standing.epoch,
                 standing.full_epoch,
                 counted(standing.full_pieces, "piece", "pieces")

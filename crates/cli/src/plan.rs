@@ -123,8 +123,8 @@ impl Planned {
         line(
             "epoch",
             format!(
-                "{} x {} reads, {} writes; {:.1} ms, of which {:.1} for the commit, {:.0} messages that wait for one \
-                 another",
+                "{} x {} reads, {} writes; {:.1} ms, of which {:.1} for the commit, {:.0} messages \
+                 that wait for one another",
                 config.read_batches,
                 config.batch,
                 config.write_batch,
@@ -169,7 +169,8 @@ impl Planned {
         );
         let rate = |bytes: f64| size(bytes / self.plan.epoch.total_s);
         format!(
-            "{}/s down, {}/s up, {}/s together: cells, journal and checkpoints, once every bucket is written",
+            "{}/s down, {}/s up, {}/s together: cells, journal and checkpoints, once every bucket \
+             is written",
             rate(down),
             rate(up),
             rate(down + up)

@@ -1,4 +1,5 @@
-//! `fogbank register-server`: one of the servers that keep freshness registers, until a signal says stop.
+//! `fogbank register-server`: one of the servers that keep freshness registers, until a signal says
+//! stop.
 
 use std::sync::Arc;
 

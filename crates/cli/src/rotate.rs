@@ -1,17 +1,19 @@
 //! `fogbank rotate-key`: the same data in a new store under a new key, in one step.
 //!
-//! 1. A backup goes to a file on the trusted side that has lost its name already, sealed by a key that
-//!    exists only while this runs. The old store is closed.
-//! 2. Only then is the new store made and filled from it: with a key, an id, salts and cells of its own.
+//! 1. A backup goes to a file on the trusted side that has lost its name already, sealed by a key
+//!    that exists only while this runs. The old store is closed.
+//! 2. Only then is the new store made and filled from it: with a key, an id, salts and cells of its
+//!    own.
 //!
-//! That is also how a store gets another capacity. The old store stays until its owner deletes it: a rotation that is cut short loses nothing.
+//! That is also how a store gets another capacity. The old store stays until its owner deletes it:
+//! a rotation that is cut short loses nothing.
 //!
 //! Invariant: nothing is sent to the new store before the last message to the old one. Were the two
-//! filled and read side by side, the epochs of the one between the reads of the other would tell how many
-//! blocks lie in what was read.
+//! filled and read side by side, the epochs of the one between the reads of the other would tell
+//! how many blocks lie in what was read.
 //!
-//! What the cloud sees: a backup of the one, then a restore into the other. If both are in one cloud it
-//! sees that one took the place of the other.
+//! What the cloud sees: a backup of the one, then a restore into the other. If both are in one
+//! cloud it sees that one took the place of the other.
 
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io::{BufReader, BufWriter, Seek};

@@ -1,9 +1,9 @@
 //! `fogbank serve`: a store for Redis clients, until a signal says stop.
 //!
-//! The port is bound before the store is opened, so a port that is taken changes nothing. Clients have
-//! threads of their own; messages leave from others. Told to stop, it takes nothing more, runs a fixed
-//! number of epochs for what it has taken, and closes the store: when that begins tells nothing of
-//! clients. What was acknowledged is kept.
+//! The port is bound before the store is opened, so a port that is taken changes nothing. Clients
+//! have threads of their own; messages leave from others. Told to stop, it takes nothing more, runs
+//! a fixed number of epochs for what it has taken, and closes the store: when that begins tells
+//! nothing of clients. What was acknowledged is kept.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -24,8 +24,8 @@ use fogbank_process::{say, say_error};
 use fogbank_terminal::{address, log_to_standard_error, stop_signal};
 use tokio::sync::oneshot;
 
-/// How long clients have to take their answers once the server is told to stop, if that is longer than it
-/// takes to close.
+/// How long clients have to take their answers once the server is told to stop, if that is longer
+/// than it takes to close.
 const STOP_GRACE_NANOS: Nanos = 3_000_000_000;
 
 /// Serves until SIGTERM, SIGINT or SIGHUP, then closes the store.
@@ -82,9 +82,9 @@ pub fn place(args: &ServeArgs) -> Result<Place> {
     Ok(place)
 }
 
-/// Serves until a signal or until the epochs stop by themselves (the cloud is absent or lied). Then the
-/// store closes, however many wait and whether they take their answers; those have a moment for that
-/// meanwhile. What was not answered did not happen.
+/// Serves until a signal or until the epochs stop by themselves (the cloud is absent or lied). Then
+/// the store closes, however many wait and whether they take their answers; those have a moment for
+/// that meanwhile. What was not answered did not happen.
 async fn serve_until_stopped(
     listener: Listener,
     opened: Opened,
@@ -215,8 +215,8 @@ fn greet(
     }
     if !address.ip().is_loopback() && (args.password_file.is_none() || args.tls_cert.is_none()) {
         say!(
-            "  warning       other machines can reach {address}{}: give --password-file, --tls-cert \
-             and --tls-key, or listen on 127.0.0.1",
+            "  warning       other machines can reach {address}{}: give --password-file, \
+             --tls-cert and --tls-key, or listen on 127.0.0.1",
             if args.password_file.is_none() { " without a password" } else { " in clear" }
         );
     }

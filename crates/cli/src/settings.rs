@@ -1,4 +1,5 @@
-//! `fogbank config check`: whether settings make a store that is served, before one is made of them.
+//! `fogbank config check`: whether settings make a store that is served, before one is made of
+//! them.
 
 use fogbank::args::ServeArgs;
 use fogbank::{OpenOptions, Result};

@@ -196,7 +196,8 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
     tell(
         "then",
         format_args!(
-            "have the tenant of {old_store} removed, and delete {}: its key still opens what is there",
+            "have the tenant of {old_store} removed, and delete {}: its key still opens what is \
+             there",
             old.trusted().display()
         ),
     );
@@ -229,7 +230,8 @@ fn tell_others(place: &SitePlace, status: &SiteStatus) {
     tell(
         "others join",
         format_args!(
-            "fogbank site invite --data {} --to FILE, then there fogbank site join --key FILE --id {}",
+            "fogbank site invite --data {} --to FILE, then there fogbank site join --key FILE --id \
+             {}",
             place.data().display(),
             status.id
         ),

@@ -49,8 +49,8 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
         OpenedStore::Store(opened) => {
             let was = opened.recovered();
             say!(
-                "recovered epoch {}: {} replayed since the last full checkpoint, {} of an open epoch \
-                 repeated",
+                "recovered epoch {}: {} replayed since the last full checkpoint, {} of an open \
+                 epoch repeated",
                 was.epoch,
                 counted(was.epochs_replayed, "epoch", "epochs"),
                 counted(was.batches_repeated, "batch", "batches")
@@ -71,8 +71,8 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
     Ok(())
 }
 
-/// Opens a store whatever the register says. A register that is there is moved out of the way, and back
-/// if that was of no use.
+/// Opens a store whatever the register says. A register that is there is moved out of the way, and
+/// back if that was of no use.
 async fn open_what_the_cloud_shows(options: OpenOptions, place: &Place) -> Result<OpenedStore> {
     let register = place.trusted().join("register");
     let moved = |from: &Path, to: &Path| {
@@ -264,7 +264,8 @@ pub fn serves(config: &[u8]) -> &'static str {
 /// `fogbank load`. After a stop, the same again goes on.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is a store at the place, or the file is not understood or does not fit.
+/// [`Error::Usage`] if there is a store at the place, or the file is not understood or does not
+/// fit.
 pub async fn load(args: LoadArgs) -> Result<()> {
     let source = Source::new(&args.from, args.format, args.skip_unsupported)?;
     let place = Place::from(&args.place);
@@ -279,7 +280,8 @@ pub async fn load(args: LoadArgs) -> Result<()> {
     let Loaded { keys, left_out, went_on, was_finished } = loaded?;
     if was_finished {
         say!(
-            "this load is finished: all {keys} records of {} were loaded into {} before; nothing was changed",
+            "this load is finished: all {keys} records of {} were loaded into {} before; nothing \
+             was changed",
             args.from.display(),
             place.store_url()
         );

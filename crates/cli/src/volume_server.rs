@@ -1,7 +1,8 @@
-//! `fogbank volume create` and `fogbank volume serve`: a disk for NBD clients, until a signal says stop.
+//! `fogbank volume create` and `fogbank volume serve`: a disk for NBD clients, until a signal says
+//! stop.
 //!
-//! The address is bound before the volume is opened, so an address that is taken changes nothing; the
-//! volume is closed after the last reply has left, so what was acknowledged is kept.
+//! The address is bound before the volume is opened, so an address that is taken changes nothing;
+//! the volume is closed after the last reply has left, so what was acknowledged is kept.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -46,7 +47,8 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
     Ok(())
 }
 
-/// Serves until SIGTERM, SIGINT or SIGHUP, or until the engine stops by itself; then closes the volume.
+/// Serves until SIGTERM, SIGINT or SIGHUP, or until the engine stops by itself; then closes the
+/// volume.
 ///
 /// # Errors
 /// By blame, see [`Error`].
@@ -109,8 +111,8 @@ fn settings(args: &VolumeServeArgs) -> Result<Settings> {
     })
 }
 
-/// Refuses to serve a disk in clear where other machines reach it, unless that is wanted: whoever is in
-/// between would read and change everything.
+/// Refuses to serve a disk in clear where other machines reach it, unless that is wanted: whoever
+/// is in between would read and change everything.
 ///
 /// # Errors
 /// [`Error::Usage`], with what to do instead.
@@ -118,8 +120,8 @@ pub fn check_reach(place: &nbd::Place, is_wanted: bool, tls: &str) -> Result<()>
     match place {
         nbd::Place::Tcp(address) if !address.ip().is_loopback() && !is_wanted => {
             Err(Error::Usage(format!(
-                "other machines reach --nbd {address}, and everything would go there in clear: {tls}listen \
-                 on 127.0.0.1 or unix:PATH, or say --in-clear"
+                "other machines reach --nbd {address}, and everything would go there in clear: \
+                 {tls}listen on 127.0.0.1 or unix:PATH, or say --in-clear"
             )))
         }
         _ => Ok(()),

@@ -1,5 +1,6 @@
-//! Who is told to be to blame, and by which exit code: whatever is done to what the cloud holds ends every
-//! command with the one code of an attack; what is somebody's mistake, or a cloud that is away, does not.
+//! Who is told to be to blame, and by which exit code: whatever is done to what the cloud holds
+//! ends every command with the one code of an attack; what is somebody's mistake, or a cloud that
+//! is away, does not.
 
 #![allow(clippy::disallowed_methods)] // real processes in real time
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
@@ -147,7 +148,8 @@ fn array(data: &Path, name: &str) -> PathBuf {
     data.join("cloud/arrays/00000").join(name)
 }
 
-/// Before: 64 a mistake of the caller's, 69 an absent cloud, 70 a fault of ours, 74 the trusted side.
+/// Before: 64 a mistake of the caller's, 69 an absent cloud, 70 a fault of ours, 74 the trusted
+/// side.
 #[test]
 fn whatever_is_done_to_the_cloud_side_no_command_takes_for_an_accident() {
     let (folder, sound) = store(true);
@@ -178,7 +180,8 @@ fn whatever_is_done_to_the_cloud_side_no_command_takes_for_an_accident() {
     }
 }
 
-/// Whether the store is taken over before it is noticed: nothing of the array is asked for until then.
+/// Whether the store is taken over before it is noticed: nothing of the array is asked for until
+/// then.
 fn array_alone(what: &str) -> bool {
     ["frames", "cells", "shape", "array"].iter().any(|part| what.starts_with(part))
 }
@@ -248,8 +251,8 @@ fn a_spoiled_journal_at_the_start_is_no_other_proxy() {
     }
 }
 
-/// Under a proxy that lives: seen before as "another proxy has opened this store", with the advice to start
-/// again.
+/// Under a proxy that lives: seen before as "another proxy has opened this store", with the advice
+/// to start again.
 #[test]
 fn a_commit_record_that_is_taken_away_under_a_proxy_is_no_other_proxy() {
     let (folder, sound) = store(true);

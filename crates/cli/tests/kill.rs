@@ -6,9 +6,9 @@
 //! the process before it says that it listens.
 //!
 //! `FOGBANK_KILLS` says how many (6), `FOGBANK_KILL_SEED` draws the moments, `FOGBANK_KILL_CLIENTS`
-//! how many clients there are (8; none: an idle store), `FOGBANK_KILL_LIFE_MS` how long a life may be
-//! (1000). With `FOGBANK_KILL_TRACES=DIR` every process
-//! writes a trace there: together, in the order of their names, one run for `fogbank audit`.
+//! how many clients there are (8; none: an idle store), `FOGBANK_KILL_LIFE_MS` how long a life may
+//! be (1000). With `FOGBANK_KILL_TRACES=DIR` every process writes a trace there: together, in the
+//! order of their names, one run for `fogbank audit`.
 
 #![allow(clippy::disallowed_methods)] // real processes in real time
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
@@ -257,8 +257,8 @@ fn what_never_was_is_missed() {
     assert!(said.starts_with("the total"), "{said}");
 }
 
-/// Key and register are copied while nobody uses the store, and a process is started on each: one of
-/// them goes on, and the other says why it does not.
+/// Key and register are copied while nobody uses the store, and a process is started on each: one
+/// of them goes on, and the other says why it does not.
 #[test]
 fn of_two_copies_of_the_trusted_side_one_serves() {
     let (folder, copied) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -326,8 +326,8 @@ fn count(client: &mut Connection, pattern: &str) -> usize {
     redis::cmd("KEYS").arg(pattern).query::<Vec<String>>(client).unwrap().len()
 }
 
-/// A full store is flushed, and one command writes much while that is being given back. Killed anywhere in
-/// between, each is there whole or not at all, and the store takes as much as before.
+/// A full store is flushed, and one command writes much while that is being given back. Killed
+/// anywhere in between, each is there whole or not at all, and the store takes as much as before.
 #[test]
 fn what_a_flush_leaves_and_what_follows_it_survive_a_kill_whole_or_not_at_all() {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;

@@ -1,5 +1,5 @@
-//! Stores made of files: cut short at every call to the cloud and gone on with, killed in the middle, from a
-//! dump of a real Redis; and the cloud sees the same whatever is in the file.
+//! Stores made of files: cut short at every call to the cloud and gone on with, killed in the
+//! middle, from a dump of a real Redis; and the cloud sees the same whatever is in the file.
 #![allow(clippy::unwrap_used)] // a test
 
 use std::path::Path;
@@ -132,8 +132,8 @@ async fn what_has_been_loaded_is_left_out_and_another_file_is_refused() {
     holds(&data, &cloud, 400).await;
 }
 
-/// A cloud that stops a load and times how long the file is read when it goes on would learn how much of it
-/// was loaded: so nothing of that is read once the cloud hears of it.
+/// A cloud that stops a load and times how long the file is read when it goes on would learn how
+/// much of it was loaded: so nothing of that is read once the cloud hears of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_been_loaded_is_read_before_the_cloud_hears_of_it() {
     let folder = tempfile::tempdir().unwrap();

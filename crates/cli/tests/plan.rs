@@ -110,7 +110,8 @@ fn a_volume_is_planned_with_every_engine_side_by_side() {
     for line in ["memory of the proxy", "answers after", "choose"] {
         assert!(said.lines().any(|said| said.starts_with(line)), "{line}: {said}");
     }
-    // An engine that needs two clouds is shown, and may be chosen, where two are given; else it is said.
+    // An engine that needs two clouds is shown, and may be chosen, where two are given; else it is
+    // said.
     assert!(said.contains("--second-store grpc://HOST:PORT/TENANT: multicloud"), "{said}");
     let two = ["--store", "grpc://h:7/t", "--second-store", "grpc://i:7/t"];
     let (said, figures) = plan(&two);

@@ -1,9 +1,10 @@
 //! How fast whole batches move between two processes of this machine, beside a plain TCP copy.
 //!
-//! Both ends are processes of their own: the server keeps in memory, the client reads batches of cells at
-//! random places and writes batches of chunks, two batches at a time. The copy sends as many bytes from a
-//! process to another over two connections in buffers of 256 KiB. Copy and batches take turns, and the
-//! medians are set against each other, so that what else the machine does meets both alike.
+//! Both ends are processes of their own: the server keeps in memory, the client reads batches of
+//! cells at random places and writes batches of chunks, two batches at a time. The copy sends as
+//! many bytes from a process to another over two connections in buffers of 256 KiB. Copy and
+//! batches take turns, and the medians are set against each other, so that what else the machine
+//! does meets both alike.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

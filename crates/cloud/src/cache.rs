@@ -1,12 +1,13 @@
 //! The chunks near the top of trees, kept in memory: they are asked for most.
 //!
-//! The rule is public, a function of the shapes of arrays alone: trees number their buckets from the
-//! root, so the chunks below a number are kept, the same number of every array that has so many, as
-//! large as fits when each is kept in two versions. What is beyond is never kept, whoever asks how often.
+//! The rule is public, a function of the shapes of arrays alone: trees number their buckets from
+//! the root, so the chunks below a number are kept, the same number of every array that has so
+//! many, as large as fits when each is kept in two versions. What is beyond is never kept, whoever
+//! asks how often.
 //!
 //! Invariants
-//! - A chunk version never changes, so what is kept is what the store inside has; it is forgotten before
-//!   it is deleted there.
+//! - A chunk version never changes, so what is kept is what the store inside has; it is forgotten
+//!   before it is deleted there.
 //! - No more than the given bytes are kept.
 
 use std::collections::BTreeMap;

@@ -1,17 +1,19 @@
 //! The way from a proxy to its tenant's store.
 //!
-//! 1. *opening*: a fixed number of connections by TLS, each to the one certificate that is pinned; on each
-//!    a barrier is asked for, which shows the token and finds out whether it is the right one;
-//! 2. *calls*: each goes out on the next connection in turn, whatever is under way on it: which one follows
-//!    from how many calls there were, and the server sees nothing that it did not see already;
-//! 3. *loss*: a connection that broke, or that no longer answers when it is asked whether it lives, is made
-//!    again by the next call in its turn. The call that was on it fails as absent; nothing is asked twice
-//!    here.
+//! 1. *opening*: a fixed number of connections by TLS, each to the one certificate that is pinned;
+//!    on each a barrier is asked for, which shows the token and finds out whether it is the right
+//!    one;
+//! 2. *calls*: each goes out on the next connection in turn, whatever is under way on it: which one
+//!    follows from how many calls there were, and the server sees nothing that it did not see
+//!    already;
+//! 3. *loss*: a connection that broke, or that no longer answers when it is asked whether it lives,
+//!    is made again by the next call in its turn. The call that was on it fails as absent; nothing
+//!    is asked twice here.
 //!
 //! Invariants
 //! - A call is done only when the server said so whole: what is cut short is an error.
-//! - Every count and length of an answer is held against the question before it is believed, and no more
-//!   room is kept than the answer can need.
+//! - Every count and length of an answer is held against the question before it is believed, and no
+//!   more room is kept than the answer can need.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,8 +44,8 @@ pub struct CloudStore {
     clock: Arc<dyn Clock>,
     connections: Vec<Lane>,
     next: AtomicUsize,
-    /// Of arrays that this process made or was told of, the only ones that are read here: the server does
-    /// not decide how long a reply may be.
+    /// Of arrays that this process made or was told of, the only ones that are read here: the
+    /// server does not decide how long a reply may be.
     shapes: RwLock<BTreeMap<ArrayId, ArrayShape>>,
 }
 

@@ -47,13 +47,14 @@ enum Command {
 enum TenantCommand {
     /// Make a tenant, or change the quota of one, and say where its client's credentials are.
     ///
-    /// A server that is running finds a new tenant by itself. Of one that is there, the token and what it keeps
-    /// stay, and so does what is not said of its quota; a changed quota counts from the server's next start.
+    /// A server that is running finds a new tenant by itself. Of one that is there, the token and
+    /// what it keeps stay, and so does what is not said of its quota; a changed quota counts from
+    /// the server's next start.
     Add(TenantArgs),
     /// Say who there is, what each may keep and what it keeps.
     List(ListArgs),
-    /// Delete a tenant with everything that it keeps, and the freshness registers held for it. The server
-    /// must not be running.
+    /// Delete a tenant with everything that it keeps, and the freshness registers held for it. The
+    /// server must not be running.
     Remove(RemoveArgs),
 }
 
@@ -111,24 +112,25 @@ struct ServeArgs {
     /// Bytes of requests of each tenant that are being received, so also of one request.
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     requests: ByteSize,
-    /// Memory for connections, requests and answers of all tenants together. What each keeps in memory
-    /// (--cache, --memory, and 24 bytes or so for every chunk version) comes on top of it.
+    /// Memory for connections, requests and answers of all tenants together. What each keeps in
+    /// memory (--cache, --memory, and 24 bytes or so for every chunk version) comes on top of it.
     #[arg(long, value_name = "SIZE", default_value = "4GiB")]
     work_memory: ByteSize,
     /// Connections at once.
     #[arg(long, value_name = "N", default_value_t = 512)]
     connections: usize,
-    /// Hold freshness registers for tenants, too, and where: `fogbank serve --registers` elsewhere takes the
-    /// line in DIR/tenants/NAME/register, beside those of two servers or more that others run.
+    /// Hold freshness registers for tenants, too, and where: `fogbank serve --registers` elsewhere
+    /// takes the line in DIR/tenants/NAME/register, beside those of two servers or more that others
+    /// run.
     #[arg(long, value_name = "HOST:PORT")]
     register_listen: Option<String>,
-    /// Another fogbank-cloud with which it mixes, for volumes that lie in both: as their owners name it. May
-    /// be said more than once.
+    /// Another fogbank-cloud with which it mixes, for volumes that lie in both: as their owners
+    /// name it. May be said more than once.
     #[arg(long, value_name = "HOST:PORT")]
     mixes_with: Vec<String>,
-    /// Write what comes to volumes that lie in two clouds: a trace of each tenant, for fogbank audit,
-    /// into this new folder. Each message waits until it is written. Of what the first of the two
-    /// keeps as a store, the commit record of a volume, nothing is written.
+    /// Write what comes to volumes that lie in two clouds: a trace of each tenant, for fogbank
+    /// audit, into this new folder. Each message waits until it is written. Of what the first of
+    /// the two keeps as a store, the commit record of a volume, nothing is written.
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
     /// Serve figures for Prometheus at http://HOST:PORT/metrics.
@@ -218,7 +220,8 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
             match roster::is_served(&args.data.data) {
                 Ok(false) => "",
                 _ =>
-                    "; the server that is running has to be started again for the new quota to count",
+                    "; the server that is running has to be started again for the new quota to \
+                     count",
             }
         ),
     }
@@ -251,7 +254,8 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
 fn remove(args: &RemoveArgs) -> Result<(), Failure> {
     let name = &args.name;
     if !args.delete_its_data {
-        let why = "everything that it keeps would be deleted for good; say --delete-its-data if you mean that";
+        let why = "everything that it keeps would be deleted for good; say --delete-its-data if \
+            you mean that";
         return Err((format!("tenant {name}: {why}"), USAGE));
     }
     roster::remove(&args.data, name).map_err(|e| {
@@ -340,9 +344,9 @@ fn greet(server: &CloudServer, args: &ServeArgs) {
     }
     if by_another_pin > 0 {
         say_error!(
-            "the pin is another than at the last start: {by_another_pin} files of credentials under \
-             {}/tenants are written anew, and copies of the old ones connect no longer; hand the \
-             new ones out, or start with the certificate of before (--tls-cert, --tls-key)",
+            "the pin is another than at the last start: {by_another_pin} files of credentials \
+             under {}/tenants are written anew, and copies of the old ones connect no longer; hand \
+             the new ones out, or start with the certificate of before (--tls-cert, --tls-key)",
             args.data.data.display()
         );
     }

@@ -2,8 +2,8 @@
 //!
 //! - A quarter is kept for those who hold little: a small part each for as many tenants as
 //!   [`GUARANTEED_TENANTS`], which each finds however much the others took.
-//! - Of the rest a tenant takes only as much as leaves as much again. So one that takes all it can has
-//!   three eighths, the next half of that, and so on: it never comes to nothing.
+//! - Of the rest a tenant takes only as much as leaves as much again. So one that takes all it can
+//!   has three eighths, the next half of that, and so on: it never comes to nothing.
 //!
 //! What is not there is waited for until a deadline, or refused.
 //!

@@ -1,9 +1,10 @@
 //! What a tenant may keep: bytes and arrays, and no chunk too large to be served.
 //!
-//! A chunk version counts for [`VERSION_BYTES_MIN`] at least and a blob for more than its bytes, since
-//! each takes a place in an index in memory. Bytes are counted from above: a write counts whether or not
-//! its version was there already, a delete counts when the array is counted anew, and that is done when the
-//! quota would be passed. So no write is refused that has room, and what is kept never exceeds the quota.
+//! A chunk version counts for [`VERSION_BYTES_MIN`] at least and a blob for more than its bytes,
+//! since each takes a place in an index in memory. Bytes are counted from above: a write counts
+//! whether or not its version was there already, a delete counts when the array is counted anew,
+//! and that is done when the quota would be passed. So no write is refused that has room, and what
+//! is kept never exceeds the quota.
 //!
 //! Invariant: counting anew takes the count for itself, so no write that is under way is missed.
 
@@ -189,7 +190,8 @@ impl<S: Store> Quota<S> {
         let _alone = self.counting.write().await;
         if shape.chunk_bytes() > SERVED_CHUNK_BYTES_MAX {
             return Err(StoreError::Caller(format!(
-                "chunks of {} bytes are larger than the {SERVED_CHUNK_BYTES_MAX} that are served here",
+                "chunks of {} bytes are larger than the {SERVED_CHUNK_BYTES_MAX} that are served \
+                 here",
                 shape.chunk_bytes()
             )));
         }
@@ -315,8 +317,8 @@ pub fn blob_bytes(name: &str, length: usize) -> u64 {
 /// Neither the caller's error nor one that waiting mends.
 fn used_up(what: String) -> StoreError {
     StoreError::Refused(format!(
-        "the tenant's quota is used up: {what}; the operator of the server can raise it by `fogbank-cloud \
-         tenant add` with the same name and starting the server again"
+        "the tenant's quota is used up: {what}; the operator of the server can raise it by \
+         `fogbank-cloud tenant add` with the same name and starting the server again"
     ))
 }
 
@@ -357,7 +359,8 @@ mod tests {
         let mut version = 0;
         for round in 0..50 {
             store.write_chunks(writes(0..10, round)).await.unwrap();
-            store.write_chunks(writes(0..10, round)).await.unwrap(); // the same again is nothing more
+            // The same again is nothing more.
+            store.write_chunks(writes(0..10, round)).await.unwrap();
             let full = store.write_chunks(writes(10..11, round)).await.unwrap_err();
             assert!(matches!(&full, StoreError::Refused(why) if why.contains("quota")), "{full}");
             assert!(store.inner.stored_bytes() <= 10_000);

@@ -4,7 +4,8 @@
 //! Invariants
 //! - The client asks for no more bytes than its request can be answered with, and keeps room for no
 //!   more than have come.
-//! - A reply has as many parts as were asked for and then ends; anything else is a server that lied.
+//! - A reply has as many parts as were asked for and then ends; anything else is a server that
+//!   lied.
 
 use async_trait::async_trait;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -265,7 +266,8 @@ impl<M: Messages> Incoming<M> {
         self.end(chunks).await
     }
 
-    /// Chunk versions of `array`, which has this shape. Of more than it may list the rest is not taken.
+    /// Chunk versions of `array`, which has this shape. Of more than it may list the rest is not
+    /// taken.
     ///
     /// # Errors
     /// As [`Incoming::done`].
@@ -356,7 +358,8 @@ impl<M: Messages> Incoming<M> {
     }
 }
 
-/// For every cell of `reads`, or for every group the first cell of it, what `length` says of its array.
+/// For every cell of `reads`, or for every group the first cell of it, what `length` says of its
+/// array.
 pub fn cell_lengths(
     reads: &CellReads,
     groups: Option<&[u32]>,

@@ -1,9 +1,10 @@
-//! The tenants of a server as its operator sees them: who there is, what each may keep and keeps, and that
-//! one goes.
+//! The tenants of a server as its operator sees them: who there is, what each may keep and keeps,
+//! and that one goes.
 //!
-//! A tenant is removed in steps: the folder of the server is locked, which it is while a server runs; the
-//! tenant's folder gets a name that no tenant has; then it is deleted. So a server never has a tenant open
-//! whose files go, and what a stop leaves is no tenant and goes at the next removal.
+//! A tenant is removed in steps: the folder of the server is locked, which it is while a server
+//! runs; the tenant's folder gets a name that no tenant has; then it is deleted. So a server never
+//! has a tenant open whose files go, and what a stop leaves is no tenant and goes at the next
+//! removal.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -65,8 +66,8 @@ pub fn is_served(data: &Path) -> io::Result<bool> {
 /// Deletes the tenant `name` with everything that it keeps.
 ///
 /// # Errors
-/// [`ErrorKind::NotFound`] if there is none, [`ErrorKind::ResourceBusy`] if a server runs; else as the system
-/// says.
+/// [`ErrorKind::NotFound`] if there is none, [`ErrorKind::ResourceBusy`] if a server runs; else as
+/// the system says.
 pub fn remove(data: &Path, name: &str) -> io::Result<()> {
     let tenants = data.join("tenants");
     let (folder, leaving) = (tenants.join(name), leaving(&tenants, name));

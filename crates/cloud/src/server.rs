@@ -7,10 +7,10 @@
 //! ```
 //! 1. *stranger*: a connection has a few seconds for TLS and some more to make a call with a token;
 //!    strangers are counted apart, so that they cannot take the places of tenants;
-//! 2. *tenant*: the first call binds the connection to its tenant, whose connections are counted; a call
-//!    for another tenant is refused. Silent connections are asked whether they live;
-//! 3. *stop*: no more connections and no more calls; what was begun is answered, within a bound, and then
-//!    the connections close.
+//! 2. *tenant*: the first call binds the connection to its tenant, whose connections are counted; a
+//!    call for another tenant is refused. Silent connections are asked whether they live;
+//! 3. *stop*: no more connections and no more calls; what was begun is answered, within a bound,
+//!    and then the connections close.
 
 use std::convert::Infallible;
 use std::fs::DirBuilder;
@@ -95,10 +95,11 @@ pub struct ServerSettings {
     pub strangers_max: usize,
     /// Bytes of memory for connections, requests and answers of all tenants and strangers together.
     pub work_bytes_max: u64,
-    /// Servers, `HOST:PORT`, with which it mixes if a client asks for it. A client can make it connect to
-    /// no others.
+    /// Servers, `HOST:PORT`, with which it mixes if a client asks for it. A client can make it
+    /// connect to no others.
     pub mixes_with: Vec<String>,
-    /// A new folder, into which it writes what comes to volumes of two clouds: a trace of each tenant.
+    /// A new folder, into which it writes what comes to volumes of two clouds: a trace of each
+    /// tenant.
     pub record: Option<PathBuf>,
 }
 
@@ -200,8 +201,8 @@ impl CloudServer {
         })
     }
 
-    /// Freshness registers, for the tenants that are there now, at a port of their own. Their proxies find
-    /// where in the file `register` of each.
+    /// Freshness registers, for the tenants that are there now, at a port of their own. Their
+    /// proxies find where in the file `register` of each.
     ///
     /// # Errors
     /// See [`ServerError`].
@@ -298,8 +299,8 @@ struct Visit {
     standing: tokio::sync::Mutex<Option<Standing>>,
     stalled: Arc<Notify>,
     stopping: watch::Receiver<bool>,
-    /// Calls that are not over. A client that takes its calls back opens others at once, and those it
-    /// took back may still be at work.
+    /// Calls that are not over. A client that takes its calls back opens others at once, and those
+    /// it took back may still be at work.
     calls: Arc<Semaphore>,
     refusals: AtomicU32,
 }
@@ -501,9 +502,11 @@ const HEADER_BYTES_MAX: u32 = 8 << 10;
 /// What may be on its way to the server: of a call, of a connection.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 2 << 20;
-/// What a stranger's connection can take: what is sent without being asked for, headers, buffers of TLS.
+/// What a stranger's connection can take: what is sent without being asked for, headers, buffers of
+/// TLS.
 const STRANGER_BYTES: u64 = CONNECTION_WINDOW_BYTES as u64 + (1 << 20);
-/// A tenant's takes beside what its calls do: that, and the end of each answer on its way to the network.
+/// A tenant's takes beside what its calls do: that, and the end of each answer on its way to the
+/// network.
 const CONNECTION_BYTES: u64 =
     STRANGER_BYTES + CALLS_MAX as u64 * (SEND_BYTES + MESSAGE_BYTES_MAX) as u64;
 /// Unless something else is said.

@@ -1,18 +1,20 @@
 //! One call: who asks, what, and the answer in pieces.
 //!
 //! 1. *who*: the tenant and its token are in the request's header, on every call;
-//! 2. *room*: a call waits for its turn by the tenant's rate, and for a permit a call and a KiB; then for
-//!    memory, of what all tenants share: for its request before it is received, for what that decodes to
-//!    and for its answer before these are made. It is refused if there is none in time;
-//! 3. *what*: the request is received whole, never slower than a public rate, and decoded: a call of the
-//!    store, or of the query log (`log`);
-//! 4. *answer*: reads are done a portion at a time, each when the last has left, so that memory does not
-//!    follow what is asked; all others are done whole, and acknowledged when they are.
+//! 2. *room*: a call waits for its turn by the tenant's rate, and for a permit a call and a KiB;
+//!    then for memory, of what all tenants share: for its request before it is received, for what
+//!    that decodes to and for its answer before these are made. It is refused if there is none in
+//!    time;
+//! 3. *what*: the request is received whole, never slower than a public rate, and decoded: a call
+//!    of the store, or of the query log (`log`);
+//! 4. *answer*: reads are done a portion at a time, each when the last has left, so that memory
+//!    does not follow what is asked; all others are done whole, and acknowledged when they are.
 //!
 //! Invariants
 //! - Nothing is done for who has not shown a token, and nothing before a request is there whole.
 //! - A client that takes nothing of its answer for a while loses its connection.
-//! - What a call takes of memory is counted before it is taken; what takes it back is the end of the call.
+//! - What a call takes of memory is counted before it is taken; what takes it back is the end of
+//!   the call.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -133,7 +135,8 @@ impl Out {
         }
     }
 
-    /// The call goes on for as long as somebody listens, and is no longer one of the tenant's at once.
+    /// The call goes on for as long as somebody listens, and is no longer one of the tenant's at
+    /// once.
     pub fn follows(&mut self, room: Room) {
         (self.rooms, self.follows) = (None, Some(room));
     }
@@ -345,8 +348,8 @@ impl Desk {
         Ok(())
     }
 
-    /// A portion of groups at a time. Groups that do not cut the reads in order are left to the store
-    /// to refuse, which it does before it reads.
+    /// A portion of groups at a time. Groups that do not cut the reads in order are left to the
+    /// store to refuse, which it does before it reads.
     async fn xor(&self, reads: &CellReads, groups: &[u32], out: &Out) -> Result<(), Status> {
         let Some(xor) = self.tenant.store.xor() else {
             return Err(Status::invalid_argument("this store offers no XOR"));
@@ -399,8 +402,9 @@ fn decoded_bytes(operation: Operation, body: &[u8]) -> u64 {
     bytes as u64
 }
 
-/// The body: `length` bytes, of which `first` are there, and then nothing more. What comes too slowly ends:
-/// a client may be silent for [`PATIENCE_NANOS`], and what it was ahead of its rate helps it no further.
+/// The body: `length` bytes, of which `first` are there, and then nothing more. What comes too
+/// slowly ends: a client may be silent for [`PATIENCE_NANOS`], and what it was ahead of its rate
+/// helps it no further.
 async fn receive_body(
     asked: &mut Streaming<Bytes>,
     first: Bytes,
@@ -457,8 +461,8 @@ const PORTION_BYTES: usize = 1 << 20;
 const XOR_PORTION_BYTES: usize = 8 << 20;
 /// Messages that are ready before the client takes them.
 const ANSWERS_AHEAD: usize = 4;
-/// How long a client may be silent within a request, how long a call waits for memory, and how long an
-/// answer may take to be taken, a message at a time.
+/// How long a client may be silent within a request, how long a call waits for memory, and how long
+/// an answer may take to be taken, a message at a time.
 const PATIENCE_NANOS: Nanos = 10_000_000_000;
 const ROOM_NANOS_MAX: Nanos = 5_000_000_000;
 const TAKING_NANOS_MAX: Nanos = 30_000_000_000;

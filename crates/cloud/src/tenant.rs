@@ -10,9 +10,9 @@
 //! DATA/tenants/NAME/registers/     freshness registers held for it (`fogbank_peer`), if that is asked for
 //! DATA/tenants/NAME/register       the line for the proxy of where they are        0600, at every start
 //! ```
-//! A tenant is opened when somebody first shows its token. Its calls, the bytes of requests that are
-//! being received, its connections and its rate are bounded apart from those of others: who overdoes it
-//! waits, and only he. What all use together is bounded, too, and shared out (`pool`).
+//! A tenant is opened when somebody first shows its token. Its calls, the bytes of requests that
+//! are being received, its connections and its rate are bounded apart from those of others: who
+//! overdoes it waits, and only he. What all use together is bounded, too, and shared out (`pool`).
 
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
@@ -136,8 +136,8 @@ impl Tenants {
         Self { folder: data.join("tenants"), keeping, share, common, known: Mutex::default() }
     }
 
-    /// Makes a tenant, or gives one that is there another quota. Whoever is connected keeps the old one
-    /// until the server is started again.
+    /// Makes a tenant, or gives one that is there another quota. Whoever is connected keeps the old
+    /// one until the server is started again.
     ///
     /// # Errors
     /// As the system says; [`ErrorKind::InvalidInput`] for a name that cannot be.
@@ -187,8 +187,8 @@ impl Tenants {
         Ok(found)
     }
 
-    /// What is held for each tenant that is there, for whoever shows its token, with the file that is to say
-    /// where.
+    /// What is held for each tenant that is there, for whoever shows its token, with the file that
+    /// is to say where.
     ///
     /// # Errors
     /// As the system says.
@@ -254,12 +254,13 @@ impl Tenants {
         };
         let signing = folder.join("signing");
         let cannot = |e: io::Error| StoreError::Absent(format!("what it signs by: {e}"));
-        // A new one in its place would be one that nobody knows: the other cloud would take nothing.
+        // A new one in its place would be one that nobody knows: the other cloud would take
+        // nothing.
         let is_there = compute(|| signing.try_exists()).map_err(cannot)?;
         if !is_there && MixServer::has_volume(&*cached).await? {
             return Err(StoreError::Refused(format!(
-                "a volume of two clouds lies here, and the file by which this server signs for it is \
-                 missing: its operator has to put back tenants/{}/signing",
+                "a volume of two clouds lies here, and the file by which this server signs for it \
+                 is missing: its operator has to put back tenants/{}/signing",
                 folder.file_name().unwrap_or_default().display()
             )));
         }

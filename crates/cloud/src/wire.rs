@@ -1,8 +1,8 @@
 //! What is said: each call of the store as bytes, up and down (docs/format.md draws them).
 //!
-//! A request is an operation, the length of what follows, and that. A reply is parts, as many as the
-//! request asked for. Both are cut into messages of at most [`MESSAGE_BYTES_MAX`] anywhere; parts that
-//! fit in a message are not cut, so that their bytes are used where they arrived.
+//! A request is an operation, the length of what follows, and that. A reply is parts, as many as
+//! the request asked for. Both are cut into messages of at most [`MESSAGE_BYTES_MAX`] anywhere;
+//! parts that fit in a message are not cut, so that their bytes are used where they arrived.
 //!
 //! Invariants
 //! - What is decoded takes memory in proportion to the bytes that came, whatever counts they name.
@@ -18,7 +18,8 @@ use fogbank_store::{
 
 /// Where calls are made: service, version of what is said here, method.
 pub const PATH: &str = "/fogbank.cloud.v1.Store/Call";
-/// Bytes of a message, at most. Larger ones leave the caches between one end's cipher and the other's.
+/// Bytes of a message, at most. Larger ones leave the caches between one end's cipher and the
+/// other's.
 pub const MESSAGE_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a chunk that a server keeps, at most.
 pub const SERVED_CHUNK_BYTES_MAX: usize = 64 << 20;
@@ -276,8 +277,8 @@ impl Request {
     }
 }
 
-/// Decodes what arrives as the server does, for tests that damage it; whether it is a request. One has to be
-/// said by these bytes alone.
+/// Decodes what arrives as the server does, for tests that damage it; whether it is a request. One
+/// has to be said by these bytes alone.
 ///
 /// # Panics
 /// If it is said by others, too.

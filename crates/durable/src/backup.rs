@@ -6,8 +6,8 @@
 //! stream  per section: 2 tag | 4 length | data; the end: tag 0xffff, length 0
 //! ```
 //! Sealed by keys of its own, from (master key, id, salt); nonce (kind 5, piece, 1 for the last
-//! piece and 0 for the others), bound to the head. So a backup opens by the master key alone, and one
-//! that was cut, put together from two or changed does not open.
+//! piece and 0 for the others), bound to the head. So a backup opens by the master key alone, and
+//! one that was cut, put together from two or changed does not open.
 //!
 //! Nothing of a store's keys, versions or cells is in it: what is restored from it is a new store.
 //! Who sees the file sees the configuration, and by its length how much the store holds.
@@ -41,7 +41,8 @@ pub enum BackupError {
     /// It does not open.
     #[error(
         "the backup is cut short or damaged, or the key is not the one it was made with; give the \
-         key file of the store that was backed up (its DIR/proxy/key), or another copy of the backup"
+         key file of the store that was backed up (its DIR/proxy/key), or another copy of the \
+         backup"
     )]
     Damaged,
 }

@@ -35,7 +35,8 @@ const SEALED_BYTES: usize = PLAIN_BYTES + fogbank_seal::TAG_BYTES;
 /// What the last proxy said of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// A proxy has claimed a store that was created or closed before; it has committed no epoch yet.
+    /// A proxy has claimed a store that was created or closed before; it has committed no epoch
+    /// yet.
     Claimed = 1,
     /// Epochs were committed, or begun, since it was created or closed last.
     Running = 2,
@@ -43,8 +44,8 @@ pub enum State {
     Closed = 3,
 }
 
-/// A place in the journal of an epoch: how many records come before it, and the digest of the last of
-/// them (at place 0, of the commit record that began the epoch).
+/// A place in the journal of an epoch: how many records come before it, and the digest of the last
+/// of them (at place 0, of the commit record that began the epoch).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LogEnd {
     pub place: u64,
@@ -73,8 +74,8 @@ pub(crate) struct CommitRecord {
     pub full_epoch: u64,
     /// The delta of `epoch`, unless the full checkpoint is of that epoch. It names the one before.
     pub delta: Option<ContainerName>,
-    /// What the open epoch's journal starts from: how far the newest full checkpoint goes, if it was
-    /// cut since the epoch began; `None`: from this record.
+    /// What the open epoch's journal starts from: how far the newest full checkpoint goes, if it
+    /// was cut since the epoch began; `None`: from this record.
     pub log_start: Option<LogEnd>,
     /// How far the journal reached when this record was put.
     pub log: Option<LogEnd>,
@@ -167,8 +168,8 @@ impl CommitRecord {
         Self { epoch, log_start, log, superseded_from, ..self.next(digest) }
     }
 
-    /// A record that follows this one and adopts `full`, which covers the open epoch's journal up to
-    /// `start`; the journal has reached `log`, and goes on.
+    /// A record that follows this one and adopts `full`, which covers the open epoch's journal up
+    /// to `start`; the journal has reached `log`, and goes on.
     pub(crate) fn next_start(
         &self,
         digest: Digest,
@@ -258,9 +259,9 @@ impl CommitRecord {
         })
     }
 
-    /// Whether `there`, which the cloud shows in place of this record, was put by a later opening of this
-    /// store: it is by somebody who has the key and names this opening's salt, which was drawn at random
-    /// when it began, and one more. So it is no older record.
+    /// Whether `there`, which the cloud shows in place of this record, was put by a later opening
+    /// of this store: it is by somebody who has the key and names this opening's salt, which was
+    /// drawn at random when it began, and one more. So it is no older record.
     pub(crate) fn is_succeeded_by(&self, there: &[u8], keys: &KeyRing) -> bool {
         let Ok((public, bound, sealed)) = PublicPart::decode(there) else { return false };
         let (ours, theirs) = (&self.public.salts, &public.salts);

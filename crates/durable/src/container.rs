@@ -136,8 +136,9 @@ impl Pieces {
     }
 }
 
-/// Writes `sections` as container `number` of its kind, sealed by the current keys; returns its name
-/// once it is durable. No more than one section, the pieces under way and one more are in memory.
+/// Writes `sections` as container `number` of its kind, sealed by the current keys; returns its
+/// name once it is durable. No more than one section, the pieces under way and one more are in
+/// memory.
 pub(crate) async fn write(
     store: &Arc<dyn Store>,
     keys: &KeyRing,

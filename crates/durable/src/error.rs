@@ -39,8 +39,8 @@ pub enum Error {
     /// The store exists but the register does not.
     #[error(
         "the freshness register {0} is missing or knows nothing of this store: without it an old \
-         copy of the store cannot be told from the newest; put its newest copy back, or accept that \
-         risk once with `fogbank recover --accept-rollback-risk`"
+         copy of the store cannot be told from the newest; put its newest copy back, or accept \
+         that risk once with `fogbank recover --accept-rollback-risk`"
     )]
     RegisterLost(String),
     /// The register cannot be read or written.
@@ -152,10 +152,11 @@ pub(crate) fn commit_asked(error: StoreError) -> Error {
 pub enum Suspicion {
     /// A reply that no store of ours gives.
     Reply,
-    /// The commit record is the one that the register knows, and our key does not open it: it is the
-    /// key of another store.
+    /// The commit record is the one that the register knows, and our key does not open it: it is
+    /// the key of another store.
     WrongKey,
-    /// The commit record does not open by our key, or is none: forged, damaged, or the key is wrong.
+    /// The commit record does not open by our key, or is none: forged, damaged, or the key is
+    /// wrong.
     Commit,
     /// The commit record is of another store than the register.
     OtherStore,
@@ -171,12 +172,13 @@ pub enum Suspicion {
     JournalLong(Blob),
     /// Where our next record goes stands something that nobody has put who has the key.
     Place,
-    /// The commit record of a running proxy was taken away, or something else put in its place, by nobody
-    /// who has the key.
+    /// The commit record of a running proxy was taken away, or something else put in its place, by
+    /// nobody who has the key.
     CommitReplaced,
     /// It says again and again that the store is being changed, and shows nothing that was.
     Unchanged,
-    /// The commit record has a format that this program does not know, and nothing says that it is genuine.
+    /// The commit record has a format that this program does not know, and nothing says that it is
+    /// genuine.
     Format(u16),
     /// A piece of a checkpoint or delta is missing or is not the one committed.
     Piece(Blob),
@@ -209,7 +211,8 @@ impl std::fmt::Display for Suspicion {
             Self::Reply => "a reply that no store gives",
             Self::WrongKey => "the key is not this store's",
             Self::Commit => {
-                "the commit record is forged or damaged, or the key is not this store's: do --store and --data belong together?"
+                "the commit record is forged or damaged, or the key is not this store's: do \
+                 --store and --data belong together?"
             }
             Self::OtherStore => "the register is another store's",
             Self::RolledBack => "the store is older than the register: it was rolled back",
@@ -228,9 +231,9 @@ impl std::fmt::Display for Suspicion {
             Self::Format(found) => {
                 return write!(
                     f,
-                    "the commit record claims format {found}, which this program does not know, and \
-                     nothing proves that it is genuine: it is forged, or a newer version of fogbank was \
-                     killed while it wrote it"
+                    "the commit record claims format {found}, which this program does not know, \
+                     and nothing proves that it is genuine: it is forged, or a newer version of \
+                     fogbank was killed while it wrote it"
                 );
             }
             Self::Piece(_) => "a piece of a checkpoint is missing or changed",

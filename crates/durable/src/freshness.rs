@@ -1,8 +1,8 @@
 //! Whether what the cloud shows is what the register knows.
 //!
 //! The commit record is the register's, or its successor by the one put that a stop may have kept
-//! from the register. The journal passes through every place that register and record know, and goes
-//! on from the last of them by as many records as may be under way at once.
+//! from the register. The journal passes through every place that register and record know, and
+//! goes on from the last of them by as many records as may be under way at once.
 
 use crate::commit::{CommitRecord, LogEnd};
 use crate::error::Suspicion;
@@ -14,13 +14,14 @@ use fogbank_seal::Digest;
 #[derive(Debug, Clone)]
 pub(crate) struct Known {
     places: Vec<LogEnd>,
-    /// Whether the journal may go on as far as it likes: the register was lost and the risk accepted.
+    /// Whether the journal may go on as far as it likes: the register was lost and the risk
+    /// accepted.
     any_length: bool,
 }
 
 impl Known {
-    /// Holds `record` against the register's value; `None` if the register was lost and the operator
-    /// has accepted what follows from it.
+    /// Holds `record` against the register's value; `None` if the register was lost and the
+    /// operator has accepted what follows from it.
     ///
     /// # Errors
     /// [`Error::CloudLied`] unless the record is the register's or its successor.

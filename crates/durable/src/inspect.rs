@@ -1,7 +1,7 @@
 //! Looking at a store without opening it: reads the commit record, changes nothing.
 //!
-//! Without the key what is told is what the cloud knows, and only claimed. With key and register it is
-//! also said whether the record verifies, whether it is the newest state, and where it stands.
+//! Without the key what is told is what the cloud knows, and only claimed. With key and register it
+//! is also said whether the record verifies, whether it is the newest state, and where it stands.
 //!
 //! What the cloud sees: one read of the commit record.
 
@@ -46,12 +46,13 @@ pub struct Standing {
 }
 
 impl Vault {
-    /// The public configuration of the store, by a commit record that opens by the key: authentic, though
-    /// it may be an old one of this store. `None` if there is no store and the register knows of none.
+    /// The public configuration of the store, by a commit record that opens by the key: authentic,
+    /// though it may be an old one of this store. `None` if there is no store and the register
+    /// knows of none.
     ///
     /// # Errors
-    /// [`Error::CloudEmpty`], [`Error::CloudLied`]; [`Error::Format`] if the register says that the record is
-    /// genuine.
+    /// [`Error::CloudEmpty`], [`Error::CloudLied`]; [`Error::Format`] if the register says that the
+    /// record is genuine.
     pub async fn config_by_key(
         store: &dyn Store,
         register: &dyn Register,

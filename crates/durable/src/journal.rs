@@ -5,24 +5,24 @@
 //! public   1 kind (1 a batch, 2 a takeover) | 4 opening | 16 its salt
 //! sealed   32 digest of the record before | 4 n, n bytes, zeros | 16 tag
 //! ```
-//! Sealed by the blob key of the opening that wrote it, nonce (kind 3, place and epoch), bound to name
-//! and public part. The salt stands in it because a takeover record comes before the commit record
-//! that makes its opening count. The first record of an epoch names the digest of the commit record
-//! that ended the epoch before.
+//! Sealed by the blob key of the opening that wrote it, nonce (kind 3, place and epoch), bound to
+//! name and public part. The salt stands in it because a takeover record comes before the commit
+//! record that makes its opening count. The first record of an epoch names the digest of the commit
+//! record that ended the epoch before.
 //!
 //! Invariants
 //! - A record's length says how many parts it has, and no more: one for every engine that reads in
 //!   batches; as many as accesses go together for one that serves them as they come.
 //! - One place is taken once: whoever finds it taken by another is fenced.
 //! - Several records may be under way at once, so a place may be free and later ones taken. A
-//!   takeover fills the first free place, and the journal goes on behind all that may have been under
-//!   way: what comes there late is in nobody's way and never counts.
-//! - A journal is read as many records at once as may be under way. So the cloud is asked for as many
-//!   names behind its end: public, and nothing that it shows there is looked at.
+//!   takeover fills the first free place, and the journal goes on behind all that may have been
+//!   under way: what comes there late is in nobody's way and never counts.
+//! - A journal is read as many records at once as may be under way. So the cloud is asked for as
+//!   many names behind its end: public, and nothing that it shows there is looked at.
 //! - Of a journal that stays near, on the trusted disk, an opening keeps nothing in memory. Whoever
 //!   replays it reads it once more ([`Journalled`]); a cloud would see it read twice.
-//! - Batch records are deleted when a commit supersedes them, takeover records never: a proxy that was
-//!   held for long must still find its next place taken.
+//! - Batch records are deleted when a commit supersedes them, takeover records never: a proxy that
+//!   was held for long must still find its next place taken.
 //! - A batch record is by an opening whose salt stands in the commit record.
 
 use std::collections::VecDeque;
@@ -46,8 +46,8 @@ const PUBLIC_BYTES: usize = 1 + 4 + 16;
 const HEAD_BYTES: usize = 32 + 4;
 const BATCH: u8 = 1;
 const TAKEOVER: u8 = 2;
-/// Place and epoch are part of a nonce: the low 24 bits of the place where a container has the number of
-/// its piece, the others above the 40 of the epoch.
+/// Place and epoch are part of a nonce: the low 24 bits of the place where a container has the
+/// number of its piece, the others above the 40 of the epoch.
 const PIECE_BITS: u32 = 24;
 const EPOCH_BITS: u32 = 40;
 const PLACES: u64 = 1 << (PIECE_BITS + u64::BITS - EPOCH_BITS);
@@ -154,9 +154,9 @@ impl Writer<'_> {
         Ok((sealed, LogEnd { place, digest }))
     }
 
-    /// Whether `there`, which the cloud shows behind `end`, is a takeover record that names the record
-    /// of `end`. If that is one of ours, only somebody who has the key and has seen it can have made
-    /// this: no older record names it, so none can be shown instead.
+    /// Whether `there`, which the cloud shows behind `end`, is a takeover record that names the
+    /// record of `end`. If that is one of ours, only somebody who has the key and has seen it can
+    /// have made this: no older record names it, so none can be shown instead.
     pub(crate) fn is_takeover(&self, end: LogEnd, there: &[u8]) -> bool {
         let Self { keys, epoch, rules, .. } = *self;
         let opened = open(keys, (epoch, rules), end, there);
@@ -259,9 +259,9 @@ impl Log {
         self.read_some(self.end.place + 1).await
     }
 
-    /// Reads the next records in one round trip, as many as may have been under way at once, and none
-    /// from place `until` on; `false` once there is none. Their names are known; each is looked at
-    /// behind the one before it, and what stands behind a free place is not looked at.
+    /// Reads the next records in one round trip, as many as may have been under way at once, and
+    /// none from place `until` on; `false` once there is none. Their names are known; each is
+    /// looked at behind the one before it, and what stands behind a free place is not looked at.
     ///
     /// # Errors
     /// [`Error::CloudLied`] if one is none that belongs there.
@@ -422,8 +422,8 @@ mod tests {
 
     use super::*;
 
-    /// A record that is right in all but what comes before it: of a machine that was copied while it
-    /// ran, say.
+    /// A record that is right in all but what comes before it: of a machine that was copied while
+    /// it ran, say.
     #[tokio::test]
     async fn a_record_is_bound_to_the_one_before_and_to_its_length() {
         let (store, master) = (Arc::new(MemoryStore::new()), MasterKey::from_bytes(&mut [7; 32]));

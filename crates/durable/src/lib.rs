@@ -4,9 +4,9 @@
 //!
 //! 1. *create*: note in the register which store is being made, put the first commit record if
 //!    absent, bump the register;
-//! 2. *open* ([`Opening::recover`]): verify commit record and journal against the register, take the
-//!    next place of the journal, claim the store with a fresh salt, read checkpoint and deltas. It
-//!    is the same whether the store was closed or its proxy was killed;
+//! 2. *open* ([`Opening::recover`]): verify commit record and journal against the register, take
+//!    the next place of the journal, claim the store with a fresh salt, read checkpoint and deltas.
+//!    It is the same whether the store was closed or its proxy was killed;
 //! 3. *a batch* ([`Vault::append`]): journal what is about to be read, bump the register;
 //! 4. *an epoch* ([`Vault::commit_epoch`], [`Vault::collect`]): delta or full checkpoint, commit
 //!    record, register; then what is superseded is deleted;
@@ -15,9 +15,9 @@
 //! Invariants
 //! - What the cloud sees read stands in the journal before, under the digest of the register.
 //! - Two proxies never work on one store: the later one takes a place of the journal and the commit
-//!   record, the earlier one's next put fails ([`Error::Fenced`]). That it failed for that reason is said
-//!   on proof alone: the register's, or that of a record which the key opens and which names what the
-//!   earlier one put. A cloud that only says so has lied.
+//!   record, the earlier one's next put fails ([`Error::Fenced`]). That it failed for that reason
+//!   is said on proof alone: the register's, or that of a record which the key opens and which
+//!   names what the earlier one put. A cloud that only says so has lied.
 //! - The register is never ahead of the cloud, and behind it by one object at most, of the
 //!   journal by as many records as may be under way at once; a state that it
 //!   does not know is refused.

@@ -1,14 +1,15 @@
 //! Creating a store and taking one over, whoever used it before and however he stopped.
 //!
-//! 1. The register is read, then the commit record, which has to be the register's or its successor.
-//! 2. The journal of the open epoch is read to its end, some records at once, and held against both.
-//!    If either goes on further than the register, the register is bumped to where they end.
+//! 1. The register is read, then the commit record, which has to be the register's or its
+//!    successor.
+//! 2. The journal of the open epoch is read to its end, some records at once, and held against
+//!    both. If either goes on further than the register, the register is bumped to where they end.
 //! 3. A *takeover* record goes into the next free place of the journal. Whoever wrote the journal
 //!    before meets it at his next record that would count, so the journal read is all that he will
 //!    ever have read.
 //! 4. The store is *claimed*: a commit record with a fresh salt, if nobody has put one since. If
-//!    somebody has, all begins again, unless he took the place behind our takeover record: then we are
-//!    overtaken. A cloud that says so and shows the same as before has lied.
+//!    somebody has, all begins again, unless he took the place behind our takeover record: then we
+//!    are overtaken. A cloud that says so and shows the same as before has lied.
 //! 5. The register is bumped; full checkpoint and deltas are read and verified; what a stop left
 //!    behind is deleted.
 //!
@@ -116,9 +117,9 @@ impl Opening<'_> {
         self.read(vault, journal).await
     }
 
-    /// As [`Opening::recover`], for whoever has already gone by `config`, which is only claimed: unless
-    /// it is the store's, nothing is put. A record of lengths that follow from another configuration
-    /// could never be taken back.
+    /// As [`Opening::recover`], for whoever has already gone by `config`, which is only claimed:
+    /// unless it is the store's, nothing is put. A record of lengths that follow from another
+    /// configuration could never be taken back.
     ///
     /// # Errors
     /// [`Error::CloudLied`] if the configuration is another one, else as [`Opening::recover`].
@@ -151,8 +152,9 @@ impl Opening<'_> {
         Err(Error::Fenced) // others are opening it again and again
     }
 
-    /// One attempt; `None` if somebody changed the store meanwhile. `registered` is what the register
-    /// holds as far as we know; `seen` is what it was, and the commit record, at earlier attempts.
+    /// One attempt; `None` if somebody changed the store meanwhile. `registered` is what the
+    /// register holds as far as we know; `seen` is what it was, and the commit record, at earlier
+    /// attempts.
     async fn attempt(
         &self,
         config: Option<&[u8]>,
@@ -272,8 +274,8 @@ impl Opening<'_> {
     }
 
     /// Somebody has put a commit record since we looked. If it is a claim whose journal holds our
-    /// takeover record, he came after us; otherwise ours comes after his. That he did the journal shows,
-    /// in which `log` ends with ours: the next record names it, so it is no older one.
+    /// takeover record, he came after us; otherwise ours comes after his. That he did the journal
+    /// shows, in which `log` ends with ours: the next record names it, so it is no older one.
     async fn overtaken(
         &self,
         there: Option<Bytes>,
@@ -364,8 +366,8 @@ pub(crate) async fn look(
     Ok(View { record, digest, keys: Arc::new(keys), tag, bytes })
 }
 
-/// Why a commit record does not open. One that the register knows is genuine, though we cannot read it; what
-/// nothing vouches for is the cloud's.
+/// Why a commit record does not open. One that the register knows is genuine, though we cannot read
+/// it; what nothing vouches for is the cloud's.
 pub(crate) fn unopened(error: Error, bytes: &[u8], known: Option<RegisterValue>) -> Error {
     let genuine = known.is_some_and(|known| known.commit == digest(&[bytes]));
     match error {

@@ -1,14 +1,16 @@
 //! Puts the pieces of a container, a few of them under way at once.
 //!
-//! 1. A piece is filled, sealed and put, in a task of its own if several may be under way. The next one is begun when
-//!    that one has left and fewer than [`Piecing::at_once`] are under way. Once one has failed nothing more leaves.
-//! 2. If nobody knows what became of one, nothing more is begun until the others have ended; then those in
-//!    doubt are looked for, lowest number first.
+//! 1. A piece is filled, sealed and put, in a task of its own if several may be under way. The next
+//!    one is begun when that one has left and fewer than [`Piecing::at_once`] are under way. Once
+//!    one has failed nothing more leaves.
+//! 2. If nobody knows what became of one, nothing more is begun until the others have ended; then
+//!    those in doubt are looked for, lowest number first.
 //! 3. The container is durable when every piece is.
 //!
 //! What the cloud sees: pieces in the order of their numbers. On a grid each has a point of its own
-//! ([`Store::all_left`]): it has to be made within the same room as if it waited for the one before, so that
-//! neither the moment of departure nor how many leave together tells how long making them took.
+//! ([`Store::all_left`]): it has to be made within the same room as if it waited for the one
+//! before, so that neither the moment of departure nor how many leave together tells how long
+//! making them took.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -41,8 +43,8 @@ pub(crate) struct PieceWriter<'a> {
     buffer: Vec<u8>,
     /// The digest of each sealed piece.
     tags: Vec<Digest>,
-    /// Tasks of their own: what a put does beyond leaving (a second try, a part of a part) is not to wait until
-    /// the next piece is made.
+    /// Tasks of their own: what a put does beyond leaving (a second try, a part of a part) is not
+    /// to wait until the next piece is made.
     under_way: JoinSet<Sent>,
     doubtful: BTreeMap<u32, (Bytes, Doubt)>,
 }
@@ -208,8 +210,8 @@ mod tests {
 
     const PIECES: Piecing = Piecing { bytes: 10, at_once: 3 };
 
-    /// When requests leave for pieces whose making takes so long, over a link of 20 ms. The store fails those
-    /// of these numbers, and each is tried again 9 ms later.
+    /// When requests leave for pieces whose making takes so long, over a link of 20 ms. The store
+    /// fails those of these numbers, and each is tried again 9 ms later.
     async fn departures(quantum_ms: u64, fails: &[u64], work_ms: [u64; 7]) -> Vec<Nanos> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let link = Link { round_trip: Duration::from_millis(20), ..Link::instant() };
@@ -302,7 +304,8 @@ mod tests {
     /// The first piece is refused at 18 ms, which is handed over at 20.
     #[tokio::test(start_paused = true)]
     async fn nothing_leaves_once_a_piece_has_failed() {
-        // The second is made: in time to leave first; for a point that is after the failure; after the failure.
+        // The second is made: in time to leave first; for a point that is after the failure; after
+        // the failure.
         for (work_ms, departures) in [(1, &[8, 16][..]), (5, &[8]), (9, &[8])] {
             let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
             let link = Link { round_trip: Duration::from_millis(10), ..Link::instant() };

@@ -42,7 +42,8 @@ pub(crate) enum Ended {
     Doubtful(Doubt),
 }
 
-/// Why nobody knows what became of a put: what the store failed with, or that its condition did not hold.
+/// Why nobody knows what became of a put: what the store failed with, or that its condition did not
+/// hold.
 #[derive(Debug)]
 pub(crate) struct Doubt(Option<StoreError>);
 

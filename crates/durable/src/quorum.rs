@@ -1,19 +1,19 @@
 //! The register at a majority of 2f + 1 small servers in other trust domains.
 //!
-//! 1. *take*: read all peers, draw a ballot above every ballot seen, have a majority promise to refuse
-//!    lower ones, and write the newest value found back under the ballot, so that it stands at a
-//!    majority whatever its writer achieved;
-//! 2. *write*: write to all under the next number of the ballot; done when a majority has it. Whoever
-//!    took the register before meets a promise at one peer of every majority: he is fenced.
+//! 1. *take*: read all peers, draw a ballot above every ballot seen, have a majority promise to
+//!    refuse lower ones, and write the newest value found back under the ballot, so that it stands
+//!    at a majority whatever its writer achieved;
+//! 2. *write*: write to all under the next number of the ballot; done when a majority has it.
+//!    Whoever took the register before meets a promise at one peer of every majority: he is fenced.
 //!
 //! While no majority answers, the same is asked again ([`QuorumRegister::patient`]), as it is of a
 //! cloud that does not answer: whoever waits for the register has sent nothing that depends on it.
 //!
 //! Every value is sealed, bound to its stamp, by a key of the proxy: a peer learns how often it is
-//! replaced, and when. A peer that forges is as good as down, two values under one stamp are a fork. A
-//! peer that goes back to an older value is harmless as long as every majority that answers has one
-//! peer that does not: f faults of any kind together, where a peer that was rolled back stays silent,
-//! as with peers that are only down.
+//! replaced, and when. A peer that forges is as good as down, two values under one stamp are a
+//! fork. A peer that goes back to an older value is harmless as long as every majority that answers
+//! has one peer that does not: f faults of any kind together, where a peer that was rolled back
+//! stays silent, as with peers that are only down.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -131,8 +131,8 @@ impl QuorumRegister {
         receiver
     }
 
-    /// Reads all peers, who promise `promise`; waits for every answer, since one more honest peer may
-    /// know what a majority of late or lying ones does not.
+    /// Reads all peers, who promise `promise`; waits for every answer, since one more honest peer
+    /// may know what a majority of late or lying ones does not.
     async fn view(&self, promise: Ballot) -> Result<View> {
         self.patiently(|| self.view_once(promise)).await
     }

@@ -7,12 +7,12 @@ const DELTAS_MAX: u64 = 512;
 /// Full checkpoints take at most one part in so many of the traffic.
 const TRAFFIC_SHARE: u64 = 100;
 
-/// How many epochs from one full checkpoint to the next: so many that it takes at most a hundredth of
-/// the traffic, but not so many that a recovery reads more than 512 deltas or plans more than 2^18
-/// accesses again.
+/// How many epochs from one full checkpoint to the next: so many that it takes at most a hundredth
+/// of the traffic, but not so many that a recovery reads more than 512 deltas or plans more than
+/// 2^18 accesses again.
 ///
-/// `full_bytes` and `epoch_bytes` are what a full checkpoint and an epoch move, `epoch_accesses` how
-/// many accesses an epoch has: public figures, all of them.
+/// `full_bytes` and `epoch_bytes` are what a full checkpoint and an epoch move, `epoch_accesses`
+/// how many accesses an epoch has: public figures, all of them.
 pub fn full_every(full_bytes: u64, epoch_bytes: u64, epoch_accesses: u64) -> u64 {
     let rare = full_bytes.saturating_mul(TRAFFIC_SHARE).div_ceil(epoch_bytes.max(1));
     let often = REPLAYED_ACCESSES_MAX / epoch_accesses.max(1);

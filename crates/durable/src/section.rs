@@ -15,8 +15,8 @@ pub struct Section {
     pub data: Vec<u8>,
 }
 
-/// Sections in their order, each made when it is asked for: a full checkpoint as a whole would double
-/// what the proxy keeps in memory.
+/// Sections in their order, each made when it is asked for: a full checkpoint as a whole would
+/// double what the proxy keeps in memory.
 pub type Sections<'a> = Box<dyn Iterator<Item = Result<Section>> + Send + 'a>;
 
 impl Section {

@@ -1,12 +1,13 @@
 //! What a stop left behind: objects that no commit record will ever name again.
 //!
 //! Between stops everything superseded is deleted by name. After one, the opening proxy lists once.
-//! It deletes only what stays useless whatever happens meanwhile: batch records that the last commit
-//! superseded (all before them are gone), and containers of older openings that its own commit record
-//! does not name. So a proxy that is overtaken in the middle of its sweep takes nothing from the one that
-//! overtook it. A list ends somewhere whatever a cloud says; containers that it left out the next sweep finds.
-//! Batch records that it left out stay, of no use and in nobody's way: a cloud that shows more of one epoch
-//! than a proxy can have written has made them itself.
+//! It deletes only what stays useless whatever happens meanwhile: batch records that the last
+//! commit superseded (all before them are gone), and containers of older openings that its own
+//! commit record does not name. So a proxy that is overtaken in the middle of its sweep takes
+//! nothing from the one that overtook it. A list ends somewhere whatever a cloud says; containers
+//! that it left out the next sweep finds. Batch records that it left out stay, of no use and in
+//! nobody's way: a cloud that shows more of one epoch than a proxy can have written has made them
+//! itself.
 
 use fogbank_store::Store;
 

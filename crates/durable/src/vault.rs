@@ -9,22 +9,24 @@
 //!    then may the epoch's answers leave;
 //! 3. then what the commit superseded is deleted, by name.
 //!
-//! Several records may be under way at once ([`Vault::begin_record`]): each names the one before it,
-//! and counts when all before it do ([`Vault::count`]). A put that failed or was abandoned leaves a
-//! gap, behind which nothing counts: that stops the vault as any failure does.
+//! Several records may be under way at once ([`Vault::begin_record`]): each names the one before
+//! it, and counts when all before it do ([`Vault::count`]). A put that failed or was abandoned
+//! leaves a gap, behind which nothing counts: that stops the vault as any failure does.
 //!
-//! An engine that serves accesses as they come has no moment at which it could wait for a checkpoint,
-//! or for a commit. It cuts instead ([`Vault::cut`]):
+//! An engine that serves accesses as they come has no moment at which it could wait for a
+//! checkpoint, or for a commit. It cuts instead ([`Vault::cut`]):
 //!
 //! 1. The checkpoint is written beside further journal records ([`CheckpointWriter`]).
-//! 2. It is adopted ([`Vault::begin_adoption`]): a commit record says how far the checkpoint goes, and
-//!    that the journal, which is one and goes on, starts there. Records are put and count meanwhile.
+//! 2. It is adopted ([`Vault::begin_adoption`]): a commit record says how far the checkpoint goes,
+//!    and that the journal, which is one and goes on, starts there. Records are put and count
+//!    meanwhile.
 //! 3. Once the register knows the commit ([`Vault::end_adoption`]) the records before the cut are
 //!    superseded. So an epoch of such an engine lasts until it closes the store.
 //!
-//! Whoever finds that another has put something in its way is fenced, but only on proof: the register says
-//! so, or what stands there is sealed by the key and names what this opening put, so that it is younger than
-//! that. Everything else that stands there, nothing among it, is a cloud that lied.
+//! Whoever finds that another has put something in its way is fenced, but only on proof: the
+//! register says so, or what stands there is sealed by the key and names what this opening put, so
+//! that it is younger than that. Everything else that stands there, nothing among it, is a cloud
+//! that lied.
 //!
 //! After any failure, or a call that was abandoned midway, every further call fails: what the cloud
 //! has then is found out by opening again.
@@ -304,8 +306,8 @@ impl Vault {
     /// Journals what is about to be read. Only when this has returned may the reads leave.
     ///
     /// # Errors
-    /// [`Error::Fenced`] if another proxy has taken the place, [`Error::Bug`] if the record is longer
-    /// than the settings say.
+    /// [`Error::Fenced`] if another proxy has taken the place, [`Error::Bug`] if the record is
+    /// longer than the settings say.
     pub async fn append(&mut self, record: &[u8]) -> Result<()> {
         let begun = self.begin_record(record)?;
         self.begin()?;
@@ -317,8 +319,8 @@ impl Vault {
     }
 
     /// Gives a record the next place, behind those that are under way. Whoever calls this puts it
-    /// ([`BegunRecord::put`]), at most [`VaultSettings::records_at_once`] at once, and hands over what
-    /// came of it in their order ([`Vault::count`]).
+    /// ([`BegunRecord::put`]), at most [`VaultSettings::records_at_once`] at once, and hands over
+    /// what came of it in their order ([`Vault::count`]).
     ///
     /// # Errors
     /// [`Error::Bug`] if the record is longer than the settings say.
@@ -340,11 +342,12 @@ impl Vault {
         Pending { is_done: false, was_given_up: self.was_given_up.clone() }
     }
 
-    /// Records that were put count, once this has returned, in their order, and the register knows the
-    /// last. Only then may the reads of any of them leave.
+    /// Records that were put count, once this has returned, in their order, and the register knows
+    /// the last. Only then may the reads of any of them leave.
     ///
     /// # Errors
-    /// [`Error::Fenced`] if another proxy has taken a place; [`Error::Bug`] if they are not the next.
+    /// [`Error::Fenced`] if another proxy has taken a place; [`Error::Bug`] if they are not the
+    /// next.
     pub async fn count(&mut self, records: Vec<PutRecord>) -> Result<()> {
         self.begin()?;
         let counted = self.count_all(records).await;
@@ -352,8 +355,8 @@ impl Vault {
     }
 
     /// Commits the open epoch: `delta` is what it changed, `full` everything, given when
-    /// [`Vault::full_is_due`] says so; then the delta is not written. Only when this has returned may
-    /// the epoch's answers leave.
+    /// [`Vault::full_is_due`] says so; then the delta is not written. Only when this has returned
+    /// may the epoch's answers leave.
     ///
     /// # Errors
     /// [`Error::Fenced`] if another proxy has opened the store since: then nothing of the epoch
@@ -374,7 +377,8 @@ impl Vault {
         self.end(committed)
     }
 
-    /// Deletes what the commits so far have superseded: journal records, deltas and full checkpoints.
+    /// Deletes what the commits so far have superseded: journal records, deltas and full
+    /// checkpoints.
     ///
     /// # Errors
     /// [`Error::Absent`] and the like; what is left is swept when the store is opened again.
@@ -391,8 +395,8 @@ impl Vault {
         Cut { number: self.record.public.sequence + 1, end: self.ahead }
     }
 
-    /// Writes the checkpoint of a cut. Its number is that of the next commit, which has to adopt it: no
-    /// number is ever given to two checkpoints of one opening, for it is part of the nonces.
+    /// Writes the checkpoint of a cut. Its number is that of the next commit, which has to adopt
+    /// it: no number is ever given to two checkpoints of one opening, for it is part of the nonces.
     ///
     /// # Errors
     /// [`Error::Bug`] if there is a writer already.
@@ -411,9 +415,9 @@ impl Vault {
     }
 
     /// Commits `checkpoint`, which holds everything up to `cut`; further records may have been
-    /// journalled since. Everything that the checkpoint refers to has to be durable. Whoever calls this
-    /// puts it ([`BegunAdoption::put`]) and hands over what came of it ([`Vault::end_adoption`]) before
-    /// any other commit; records are put and counted meanwhile.
+    /// journalled since. Everything that the checkpoint refers to has to be durable. Whoever calls
+    /// this puts it ([`BegunAdoption::put`]) and hands over what came of it
+    /// ([`Vault::end_adoption`]) before any other commit; records are put and counted meanwhile.
     ///
     /// # Errors
     /// [`Error::Bug`] if another commit came between, or a record before the cut does not count.
@@ -451,15 +455,15 @@ impl Vault {
         self.end_adoption(put).await
     }
 
-    /// Whether a put of a record, or of a commit record, has failed or was given up: nothing more is
-    /// put.
+    /// Whether a put of a record, or of a commit record, has failed or was given up: nothing more
+    /// is put.
     pub fn was_given_up(&self) -> bool {
         self.was_given_up.load(Ordering::Acquire)
     }
 
     /// What the commits so far have superseded, to be deleted while the vault goes on. It has to be
-    /// gone before the next adoption begins: an opening looks for what the last commit left, and for no
-    /// more.
+    /// gone before the next adoption begins: an opening looks for what the last commit left, and
+    /// for no more.
     pub fn take_superseded(&mut self) -> Superseded {
         Superseded { store: self.store.clone(), names: std::mem::take(&mut self.superseded) }
     }
@@ -485,8 +489,9 @@ impl Vault {
         Ok(self.take_superseded())
     }
 
-    /// Whether the register says that another proxy has opened the store since. Asks the trusted side
-    /// only, also after a failure: it tells a cloud that lied from one that another proxy has changed.
+    /// Whether the register says that another proxy has opened the store since. Asks the trusted
+    /// side only, also after a failure: it tells a cloud that lied from one that another proxy has
+    /// changed.
     pub async fn is_overtaken(&self) -> bool {
         let ours = |held: Option<RegisterValue>| {
             held == Some(self.known) || (held.is_some() && held == self.bumping)
@@ -494,8 +499,9 @@ impl Vault {
         self.register.read().await.is_ok_and(|held| !ours(held))
     }
 
-    /// Why something that this proxy put is not there as it left it. What the cloud shows there `proves` that
-    /// another proxy came, or the register says so; a cloud that says so by itself has lied.
+    /// Why something that this proxy put is not there as it left it. What the cloud shows there
+    /// `proves` that another proxy came, or the register says so; a cloud that says so by itself
+    /// has lied.
     async fn displaced(&self, proves: bool, otherwise: Suspicion) -> Error {
         if proves || self.is_overtaken().await {
             return Error::Fenced;

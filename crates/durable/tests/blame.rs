@@ -1,6 +1,6 @@
-//! Who is told to be to blame. That another proxy has the store is said only where the register says so, or
-//! something that only who has the key can have made since; whatever a cloud can forge, show again or take
-//! away proves nothing.
+//! Who is told to be to blame. That another proxy has the store is said only where the register
+//! says so, or something that only who has the key can have made since; whatever a cloud can forge,
+//! show again or take away proves nothing.
 
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
@@ -26,8 +26,8 @@ async fn put(world: &World, name: &str, data: Bytes) {
     world.cloud.blob_put(name, data, PutCondition::Always).await.unwrap();
 }
 
-/// A store of some openings, and a proxy that lives on it; with every commit record and journal record that
-/// there ever was.
+/// A store of some openings, and a proxy that lives on it; with every commit record and journal
+/// record that there ever was.
 async fn living() -> (World, Vault, Vec<Bytes>) {
     let (world, mut promised) = (World::default(), Promised::default());
     let mut ever = Vec::new();
@@ -153,8 +153,8 @@ impl Register for Stuck {
     }
 }
 
-/// A record is given up midway when another batch has brought a lie. What its bump has left in the register
-/// is this proxy's own.
+/// A record is given up midway when another batch has brought a lie. What its bump has left in the
+/// register is this proxy's own.
 #[tokio::test]
 async fn a_bump_that_was_given_up_is_no_other_proxy() {
     let (world, _, _) = living().await;

@@ -65,7 +65,8 @@ async fn deaths_of_the_recovering_proxy_change_nothing() {
             for second in FAULTS {
                 for again in 1.. {
                     let (world, mut promised, _) = after_death(dies, first).await;
-                    // Twice in the same place: two openings that came to nothing, then one that does.
+                    // Twice in the same place: two openings that came to nothing, then one that
+                    // does.
                     for _ in 0..2 {
                         let _ = promised.open(&world, world.dying(again, second)).await;
                     }

@@ -49,8 +49,8 @@ impl Promised {
         Ok(())
     }
 
-    /// Opens; then three times: records, a cut, `beside` records while its checkpoint is written, and
-    /// as many while its commit record is put; closes in the end.
+    /// Opens; then three times: records, a cut, `beside` records while its checkpoint is written,
+    /// and as many while its commit record is put; closes in the end.
     async fn live(&mut self, world: &World, store: Arc<dyn Store>, beside: usize) -> Result<()> {
         let (mut vault, recovered) = world.open(store).await?;
         self.check(&recovered);

@@ -1,5 +1,5 @@
-//! A store that is closed and opened again: a checkpoint of several pieces, the keys of its openings,
-//! and a trusted side that fails in the middle of a close.
+//! A store that is closed and opened again: a checkpoint of several pieces, the keys of its
+//! openings, and a trusted side that fails in the middle of a close.
 
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
@@ -150,7 +150,8 @@ async fn a_stop_between_the_record_and_the_register_of_a_close_loses_nothing() {
     assert_eq!(recovered.full, sections(5));
 }
 
-/// The same seed twice would draw the salt of the opening before: a key would meet its nonces again.
+/// The same seed twice would draw the salt of the opening before: a key would meet its nonces
+/// again.
 #[tokio::test]
 async fn no_opening_has_the_salt_of_another() {
     let (world, master, random) = (World::default(), master(), Randomness::repeatable(1));

@@ -197,8 +197,8 @@ async fn a_vault_lives_on_a_quorum() {
     }
 }
 
-/// The cloud shows each of two proxies a history of its own. The register is one: the older proxy is
-/// stopped before the batch it has just journalled is read.
+/// The cloud shows each of two proxies a history of its own. The register is one: the older proxy
+/// is stopped before the batch it has just journalled is read.
 #[tokio::test]
 async fn a_cloud_that_forks_itself_is_caught_by_the_register() {
     let (world, mut promised) = (World::default(), Promised::default());

@@ -72,8 +72,8 @@ async fn a_writer_that_was_overtaken_is_refused() {
     assert_eq!(register.read().await.unwrap(), Some(value(2)));
 }
 
-/// What a bump costs: `cargo test --release -p fogbank-durable --test register -- --ignored --nocapture`,
-/// with TMPDIR on the disk in question.
+/// What a bump costs: `cargo test --release -p fogbank-durable --test register -- --ignored
+/// --nocapture`, with TMPDIR on the disk in question.
 #[tokio::test]
 #[ignore = "measures a disk"]
 async fn cost_of_a_bump() {

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use fogbank_store::{Call, Fault, Faulty, Reply, Store, StoreError, store_by_calls};
 use world::{Promised, World};
 
-/// Lists at most so many containers of a kind, the newest first: what counts before what is left over.
+/// Lists at most so many containers of a kind, the newest first: what counts before what is left
+/// over.
 struct ShortLists<S> {
     inner: S,
     names_max: usize,

@@ -1,5 +1,5 @@
-//! A cloud that lies about blobs: flipped bytes, older versions, cut and reordered journals, records
-//! of other histories; and answers that get lost.
+//! A cloud that lies about blobs: flipped bytes, older versions, cut and reordered journals,
+//! records of other histories; and answers that get lost.
 
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
@@ -374,8 +374,8 @@ async fn what_does_not_fit_its_public_length_is_our_fault() {
     assert_eq!(world.names().await.len(), before.len() + 1, "a takeover record");
 }
 
-/// A stop between what create notes in the register and the store it makes: it can be made again, and
-/// a store that was there already is not mistaken for it.
+/// A stop between what create notes in the register and the store it makes: it can be made again,
+/// and a store that was there already is not mistaken for it.
 #[tokio::test]
 async fn a_creation_that_was_interrupted_is_repeated() {
     let create = |world: &World, store: Arc<dyn Store>, seed: u64| {

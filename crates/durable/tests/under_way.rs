@@ -34,8 +34,8 @@ async fn opened(world: &World) -> (Vault, Vec<u8>) {
 }
 
 /// Of four records under way those of `landed` are there; of those that follow each other from the
-/// first, `counted` count. Another opening finds the latter, at least, and all that follow each other.
-/// What lands after it is in nobody's way and never counts.
+/// first, `counted` count. Another opening finds the latter, at least, and all that follow each
+/// other. What lands after it is in nobody's way and never counts.
 async fn overtaken(landed: u8, counted: usize) {
     let world = world();
     let (mut old, _) = opened(&world).await;
@@ -336,8 +336,8 @@ async fn a_journal_is_read_as_many_records_at_once_as_may_have_been_under_way() 
     }
 }
 
-/// However many are read at once: what is missing or spoiled in the middle is found out, and said of
-/// the record that it is.
+/// However many are read at once: what is missing or spoiled in the middle is found out, and said
+/// of the record that it is.
 #[tokio::test]
 async fn a_journal_is_held_together_however_it_is_read() {
     const RECORDS: u8 = 11;

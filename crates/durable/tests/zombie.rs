@@ -171,7 +171,11 @@ async fn a_proxy_that_is_held_while_it_opens_finds_what_the_other_did_meanwhile(
             let held = tokio::select! {
                 biased;
                 () = gate.reached.notified() => true,
-                _ = async { while !second.is_finished() { tokio::task::yield_now().await } } => false,
+                _ = async {
+                    while !second.is_finished() {
+                        tokio::task::yield_now().await
+                    }
+                } => false,
             };
             first_gate.go.notify_one();
             let (mut promised, lived) = first.await.unwrap();
@@ -232,8 +236,8 @@ async fn of_two_proxies_that_open_at_once_one_goes_on() {
     }
 }
 
-/// Two that opened at once both took a place and died before they claimed the store: the journal has
-/// two records more than any commit record says, and still no more than the register explains.
+/// Two that opened at once both took a place and died before they claimed the store: the journal
+/// has two records more than any commit record says, and still no more than the register explains.
 #[tokio::test]
 async fn two_openings_that_came_to_nothing_do_not_look_like_a_long_journal() {
     let (world, mut promised) = ground().await;

@@ -23,21 +23,22 @@ pub trait Clock: Send + Sync {
     /// Completes once [`Clock::now`] has reached `deadline`; at once if it already has.
     fn sleep_until(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// As [`Clock::sleep_until`], and as little later as the machine can manage: for what must leave
-    /// at its point whatever else there is to do.
+    /// As [`Clock::sleep_until`], and as little later as the machine can manage: for what must
+    /// leave at its point whatever else there is to do.
     fn arrive_at(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         self.sleep_until(deadline)
     }
 
-    /// How long `units` of clients' work keep the proxy busy. None on the machine's clock, where work
-    /// takes its time by itself; a clock of virtual time may say otherwise, to show what work delays.
+    /// How long `units` of clients' work keep the proxy busy. None on the machine's clock, where
+    /// work takes its time by itself; a clock of virtual time may say otherwise, to show what work
+    /// delays.
     fn work(&self, units: u64) -> Nanos {
         let _ = units;
         0
     }
 
-    /// As [`Clock::arrive_at`], for many at once, such as messages of a link that is played: keeps neither
-    /// a core nor the task, whose other messages go on meanwhile.
+    /// As [`Clock::arrive_at`], for many at once, such as messages of a link that is played: keeps
+    /// neither a core nor the task, whose other messages go on meanwhile.
     fn come_near(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         self.sleep_until(deadline)
     }
@@ -91,10 +92,10 @@ impl Clock for SystemClock {
         Box::pin(tokio::time::sleep_until(self.origin + Duration::from_nanos(deadline)))
     }
 
-    /// The runtime's timers count milliseconds and wait for a free worker: by up to a millisecond or
-    /// two, and by more the more there is to do. So this sleeps to shortly before the deadline, then
-    /// keeps its thread, and the last moment its core. A virtual clock is exact by itself: only
-    /// runtimes of one thread have one.
+    /// The runtime's timers count milliseconds and wait for a free worker: by up to a millisecond
+    /// or two, and by more the more there is to do. So this sleeps to shortly before the deadline,
+    /// then keeps its thread, and the last moment its core. A virtual clock is exact by itself:
+    /// only runtimes of one thread have one.
     fn arrive_at(&self, deadline: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let clock = self.clone();
         Box::pin(async move {

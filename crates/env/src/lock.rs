@@ -1,5 +1,6 @@
-//! Locks that a panic does not poison: what they guard is left as the panic found it, and whoever comes
-//! next goes on. A task that panics stops its engine or its proxy by other means, which every engine has.
+//! Locks that a panic does not poison: what they guard is left as the panic found it, and whoever
+//! comes next goes on. A task that panics stops its engine or its proxy by other means, which every
+//! engine has.
 
 #![allow(clippy::disallowed_types)] // what stands in their place
 

@@ -60,7 +60,8 @@ impl Randomness {
         stream
     }
 
-    /// Randomness independent of this one, for the part numbered `index` (a second proxy, a client).
+    /// Randomness independent of this one, for the part numbered `index` (a second proxy, a
+    /// client).
     pub fn split(&self, index: u64) -> Self {
         let mut stream = ChaCha12Rng::from_seed(self.seed);
         stream.set_stream((1 << 63) | index);

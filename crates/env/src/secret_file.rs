@@ -14,8 +14,8 @@ pub fn open_to_others(file: &File) -> io::Result<Option<u32>> {
     Ok((mode & 0o077 != 0).then_some(mode))
 }
 
-/// Writes `secret` to `path`, mode 0600: there whole and durable when this returns, and never in part.
-/// What was there is replaced.
+/// Writes `secret` to `path`, mode 0600: there whole and durable when this returns, and never in
+/// part. What was there is replaced.
 ///
 /// # Errors
 /// As the system says.
@@ -27,8 +27,8 @@ pub fn write_secret(path: &Path, secret: &[u8]) -> io::Result<()> {
 /// The same where nothing is there yet.
 ///
 /// # Errors
-/// [`io::ErrorKind::AlreadyExists`] if something is, which then stays as it is; others as the system
-/// says.
+/// [`io::ErrorKind::AlreadyExists`] if something is, which then stays as it is; others as the
+/// system says.
 pub fn create_secret(path: &Path, secret: &[u8]) -> io::Result<()> {
     let unready = write_beside(path, secret)?;
     let linked = std::fs::hard_link(&unready, path);

@@ -1,15 +1,15 @@
 //! Threads for what clients ask for, apart from those that let messages leave.
 //!
-//! They are as many as there are cores, and *nice*: when both want a core, the system gives it to what
-//! leaves at a point of the grid. A system that does not let us be nice loses that, and nothing else:
-//! the two share no lock for longer than a small constant anyway.
+//! They are as many as there are cores, and *nice*: when both want a core, the system gives it to
+//! what leaves at a point of the grid. A system that does not let us be nice loses that, and
+//! nothing else: the two share no lock for longer than a small constant anyway.
 
 use std::io;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// How much less urgent than the rest of the process: enough that a thread that becomes ready takes the
-/// core at once, and not so much that clients starve beside other programs of the machine.
+/// How much less urgent than the rest of the process: enough that a thread that becomes ready takes
+/// the core at once, and not so much that clients starve beside other programs of the machine.
 const NICE: i32 = 5;
 
 /// A runtime of its own for clients. When it goes, what runs on it is dropped.

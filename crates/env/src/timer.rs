@@ -1,8 +1,9 @@
 //! One thread that wakes many tasks, each a few tens of microseconds after its deadline.
 //!
-//! The runtime's timers count milliseconds: too coarse for a link of 0.3 ms that is played. A thread a
-//! message, held until its deadline, is exact and costs more than the message itself once there are thousands
-//! a second. Here those whose deadline has passed are woken together, and the thread sleeps until the next.
+//! The runtime's timers count milliseconds: too coarse for a link of 0.3 ms that is played. A
+//! thread a message, held until its deadline, is exact and costs more than the message itself once
+//! there are thousands a second. Here those whose deadline has passed are woken together, and the
+//! thread sleeps until the next.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -87,7 +88,8 @@ impl Timer {
             queue = match queue.waiting.peek() {
                 None => self.earlier.wait(queue).unwrap_or_else(PoisonError::into_inner),
                 Some(Reverse((deadline, _))) => {
-                    // Never less than a moment: a thread that spins would take a core from those it wakes.
+                    // Never less than a moment: a thread that spins would take a core from those it
+                    // wakes.
                     let sleep = (*deadline - now).saturating_sub(TIMER_SLACK).max(MOMENT);
                     let waited = self.earlier.wait_timeout(queue, sleep);
                     waited.unwrap_or_else(PoisonError::into_inner).0

@@ -62,14 +62,15 @@ pub enum Command {
     ///
     /// That is also how a key is changed: back up, restore into a new --data, delete the old store.
     Restore(RestoreArgs),
-    /// Make a new store of a file of keys and values, quickly. The cloud sees no more of it than of an
-    /// empty one of the same capacity that was filled.
+    /// Make a new store of a file of keys and values, quickly. The cloud sees no more of it than of
+    /// an empty one of the same capacity that was filled.
     ///
     /// If it is stopped, the same command goes on where it was.
     Load(Box<LoadArgs>),
     /// Copy a store into a new one that has a key of its own. Stop its server before.
     ///
-    /// Nothing of the old store is changed or deleted; delete it, with its key, when the new one serves.
+    /// Nothing of the old store is changed or deleted; delete it, with its key, when the new one
+    /// serves.
     RotateKey(RotateKeyArgs),
     /// Disks that nobody can read over your shoulder: any file system goes on one.
     #[command(subcommand)]
@@ -77,8 +78,8 @@ pub enum Command {
     /// A disk that many clients share, which have a key in common and no proxy between them.
     #[command(subcommand)]
     Site(SiteCommand),
-    /// Serve a volume, or the disk of a site, and mount the file system on it, until a signal says stop.
-    /// Needs root, and nbdfuse.
+    /// Serve a volume, or the disk of a site, and mount the file system on it, until a signal says
+    /// stop. Needs root, and nbdfuse.
     Mount(MountArgs),
     /// Say what a store will need and cost, before it is made.
     #[command(after_help = plan::PRICES_HELP)]
@@ -86,7 +87,8 @@ pub enum Command {
     /// Settings.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Propose a shape for a new store from a short run of your application, and say what the choice reveals.
+    /// Propose a shape for a new store from a short run of your application, and say what the
+    /// choice reveals.
     #[command(disable_help_flag = true)]
     Tune(ForwardedArgs),
     /// Measure.
@@ -106,8 +108,8 @@ pub enum Command {
 /// What to do with settings.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// See whether `serve` takes settings for a new store, without making one, and say what they stand
-    /// for.
+    /// See whether `serve` takes settings for a new store, without making one, and say what they
+    /// stand for.
     Check(Box<ServeArgs>),
 }
 
@@ -143,8 +145,8 @@ pub struct VolumeShapeArgs {
     /// The engine.
     #[arg(long, value_parser = VolumeEngine::parser(), default_value = VOLUME_ENGINES[0].name)]
     pub engine: &'static VolumeEngine,
-    /// The second cloud of an engine that needs two which do not collude: grpc://HOST:PORT/TENANT. It is
-    /// noted in DIR/proxy/second-store, so later commands find it there.
+    /// The second cloud of an engine that needs two which do not collude: grpc://HOST:PORT/TENANT.
+    /// It is noted in DIR/proxy/second-store, so later commands find it there.
     #[arg(long, value_name = "URL", env = "FOGBANK_SECOND_STORE")]
     pub second_store: Option<String>,
     /// What only some engines know.
@@ -161,7 +163,8 @@ pub struct VolumeCreateArgs {
     /// Make it though its disk has not the room for all of it: it grows as it is written.
     #[arg(long)]
     pub sparse: bool,
-    /// Of epochs: write what the cloud sees of this, too; the traces of volume serve --record follow it.
+    /// Of epochs: write what the cloud sees of this, too; the traces of volume serve --record
+    /// follow it.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
     /// The shape.
@@ -182,8 +185,8 @@ pub struct FlowArgs {
     /// At which pace messages leave, if they leave as accesses come.
     #[command(flatten)]
     pub pace: PaceArgs,
-    /// Bytes of what is written that are under way at once, if accesses leave as they come [tao: 8MiB,
-    /// 1MiB across a network; partition: 32MiB, 4MiB across one].
+    /// Bytes of what is written that are under way at once, if accesses leave as they come [tao:
+    /// 8MiB, 1MiB across a network; partition: 32MiB, 4MiB across one].
     #[arg(long, value_name = "SIZE")]
     pub write_behind: Option<ByteSize>,
 }
@@ -220,8 +223,8 @@ pub struct VolumeServeArgs {
     /// Its private key (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// Without a certificate, serve other machines all the same: whoever is in the network between reads
-    /// and changes everything on the disk.
+    /// Without a certificate, serve other machines all the same: whoever is in the network between
+    /// reads and changes everything on the disk.
     #[arg(long, conflicts_with = "tls_cert")]
     pub in_clear: bool,
 }
@@ -229,8 +232,8 @@ pub struct VolumeServeArgs {
 /// How a volume is mounted.
 #[derive(Debug, Clone, Args)]
 pub struct MountArgs {
-    /// Directory of the volume's trusted side and, unless --store says otherwise, of its cloud side; or
-    /// that of a client of a site.
+    /// Directory of the volume's trusted side and, unless --store says otherwise, of its cloud
+    /// side; or that of a client of a site.
     #[arg(value_name = "DIR")]
     pub data: PathBuf,
     /// An empty folder.
@@ -268,10 +271,11 @@ pub struct PlaceArgs {
     pub data: PathBuf,
     /// URL of the cloud side [file://DIR/cloud].
     ///
-    /// file://DIR; s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX (with
-    /// the credentials that the cloud's own tools find in the environment); grpc://HOST:PORT/TENANT (a
+    /// file://DIR; s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX (with the
+    /// credentials that the cloud's own tools find in the environment); grpc://HOST:PORT/TENANT (a
     /// fogbank-cloud; credentials from ?credentials=FILE or FOGBANK_CLOUD_CREDENTIALS);
-    /// dynamodb://TABLE/PREFIX (in a build with that feature); or memory: (gone when the process ends).
+    /// dynamodb://TABLE/PREFIX (in a build with that feature); or memory: (gone when the process
+    /// ends).
     #[arg(long, help_heading = WHERE, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
     /// TOML file with the shape.
@@ -289,8 +293,8 @@ pub struct PlaceArgs {
 pub struct RegistersArgs {
     /// File with servers of the freshness register.
     ///
-    /// They keep it instead of DIR/proxy. The file has mode 0600 and their addresses, one a line (see
-    /// fogbank register-server), 3 or another odd number.
+    /// They keep it instead of DIR/proxy. The file has mode 0600 and their addresses, one a line
+    /// (see fogbank register-server), 3 or another odd number.
     #[arg(long, help_heading = WHERE, value_name = "FILE", env = "FOGBANK_REGISTERS")]
     pub registers: Option<PathBuf>,
 }
@@ -298,7 +302,8 @@ pub struct RegistersArgs {
 /// What a register server is told.
 #[derive(Debug, Clone, Args)]
 pub struct RegisterServerArgs {
-    /// Directory of what it keeps, made if there is none: its certificate and token, and the registers.
+    /// Directory of what it keeps, made if there is none: its certificate and token, and the
+    /// registers.
     #[arg(long, value_name = "DIR", default_value = "fogbank-register-data")]
     pub data: PathBuf,
     /// Where proxies connect.
@@ -330,8 +335,8 @@ pub struct ShapeArgs {
     pub read_batches: Option<usize>,
     /// Read batches under way at once [1].
     ///
-    /// More keep a slow link busy: a batch leaves while the one before is still on its way; a chain of
-    /// dependent reads is that many times shorter.
+    /// More keep a slow link busy: a batch leaves while the one before is still on its way; a chain
+    /// of dependent reads is that many times shorter.
     #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_IN_FLIGHT")]
     pub in_flight: Option<usize>,
     /// Messages of 2 MiB under way at once [6].
@@ -351,8 +356,8 @@ pub struct ShapeArgs {
     pub write_batch: Option<usize>,
     /// Milliseconds between batches [160].
     ///
-    /// 0 sends each as soon as the one before is done, which shows the cloud how long the proxy's own
-    /// work takes (benchmarks only).
+    /// 0 sends each as soon as the one before is done, which shows the cloud how long the proxy's
+    /// own work takes (benchmarks only).
     #[arg(long, help_heading = SHAPE, value_name = "MS", env = "FOGBANK_INTERVAL_MS")]
     pub interval_ms: Option<u64>,
     /// Memory for the top of the tree [64MiB].
@@ -443,8 +448,8 @@ pub struct ServeArgs {
     pub record: Option<PathBuf>,
     /// Write what is asked. Secret.
     ///
-    /// Which key, when, whether to change it: to this new file, which only its owner may read, for the
-    /// auditor's picture.
+    /// Which key, when, whether to change it: to this new file, which only its owner may read, for
+    /// the auditor's picture.
     #[arg(long, value_name = "FILE", env = "FOGBANK_HISTORY", help_heading = OBSERVED)]
     pub history: Option<PathBuf>,
     /// When epochs run.
@@ -470,8 +475,8 @@ pub struct ScheduleArgs {
     pub time_zone: Option<String>,
     /// Send nothing without clients [never].
     ///
-    /// Rest when no client has been connected for so long, such as 10m; the next one wakes the store.
-    /// The cloud then sees when somebody is there.
+    /// Rest when no client has been connected for so long, such as 10m; the next one wakes the
+    /// store. The cloud then sees when somebody is there.
     #[arg(long, help_heading = WHEN, value_name = "TIME", env = "FOGBANK_REST_AFTER", value_parser = rest_after)]
     pub rest_after: Option<Duration>,
     /// What --rest-after was.
@@ -497,8 +502,9 @@ pub struct StoreArgs {
     /// cloud side (in DIR/cloud).
     #[arg(long, value_name = "DIR", env = "FOGBANK_DATA", default_value = "fogbank-data")]
     pub data: PathBuf,
-    /// The cloud side, as it was said to serve: file://DIR; s3://BUCKET/PREFIX, az://CONTAINER/PREFIX,
-    /// gs://BUCKET/PREFIX; grpc://HOST:PORT/TENANT; or dynamodb://TABLE/PREFIX (in a build with that feature).
+    /// The cloud side, as it was said to serve: file://DIR; s3://BUCKET/PREFIX,
+    /// az://CONTAINER/PREFIX, gs://BUCKET/PREFIX; grpc://HOST:PORT/TENANT; or
+    /// dynamodb://TABLE/PREFIX (in a build with that feature).
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
     /// Where the freshness register is, if not in DIR/proxy.
@@ -512,9 +518,9 @@ pub struct RecoverArgs {
     /// Where the store is.
     #[command(flatten)]
     pub place: StoreArgs,
-    /// Go on though the freshness register is lost: whatever the cloud shows is taken for the newest
-    /// state, also if it is an old copy of it. What was answered since then would be gone unnoticed,
-    /// and the cloud could link what is read again to what was read then.
+    /// Go on though the freshness register is lost: whatever the cloud shows is taken for the
+    /// newest state, also if it is an old copy of it. What was answered since then would be gone
+    /// unnoticed, and the cloud could link what is read again to what was read then.
     #[arg(long)]
     pub accept_rollback_risk: bool,
     /// Before that, take the freshness register from DIR/proxy to the --registers, or back.
@@ -577,8 +583,8 @@ pub struct KeyFileArgs {
     /// The key file: a copy of DIR/proxy/key of where it comes from, or one under a passphrase.
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
-    /// If the key is under a passphrase: a file whose first line that is, which nobody else can read
-    /// [it is asked for at the terminal].
+    /// If the key is under a passphrase: a file whose first line that is, which nobody else can
+    /// read [it is asked for at the terminal].
     #[arg(long, value_name = "FILE")]
     pub passphrase_file: Option<PathBuf>,
 }
@@ -592,8 +598,8 @@ pub struct RestoreArgs {
     /// The key of the store that was backed up.
     #[command(flatten)]
     pub key: KeyFileArgs,
-    /// Directory of the new store's trusted side, which must have none yet, and, unless --store says
-    /// otherwise, of its cloud side.
+    /// Directory of the new store's trusted side, which must have none yet, and, unless --store
+    /// says otherwise, of its cloud side.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
     /// The new cloud side: a URL as for serve, with no store in it.
@@ -602,8 +608,8 @@ pub struct RestoreArgs {
     /// Of a volume whose engine needs two clouds: the new second one.
     #[arg(long, value_name = "URL")]
     pub second_store: Option<String>,
-    /// Records that the new store can hold [as many as the old one]. Everything else of its shape stays.
-    /// A volume keeps its size.
+    /// Records that the new store can hold [as many as the old one]. Everything else of its shape
+    /// stays. A volume keeps its size.
     #[arg(long, value_name = "N")]
     pub capacity: Option<u32>,
     /// Where the new store's freshness register is to be, if not in DIR/proxy.
@@ -620,16 +626,16 @@ pub struct LoadArgs {
     /// Its shape.
     #[command(flatten)]
     pub shape: ShapeArgs,
-    /// The records: comma-separated with a first line that names the columns key and value, or one JSON
-    /// object a line with the members key and value (key_base64, value_base64 for what is no text), or
-    /// what Redis writes at SAVE.
+    /// The records: comma-separated with a first line that names the columns key and value, or one
+    /// JSON object a line with the members key and value (key_base64, value_base64 for what is no
+    /// text), or what Redis writes at SAVE.
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
     /// What the file is, if its name does not end in .csv, .jsonl or .rdb.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// Leave out keys of a Redis dump that cannot be stored: of other types than strings, hashes and sorted
-    /// sets, or of other databases than 0.
+    /// Leave out keys of a Redis dump that cannot be stored: of other types than strings, hashes
+    /// and sorted sets, or of other databases than 0.
     #[arg(long)]
     pub skip_unsupported: bool,
 }
@@ -650,8 +656,8 @@ pub struct RotateKeyArgs {
     /// Of a volume whose engine needs two clouds: the new second one.
     #[arg(long, value_name = "URL")]
     pub to_second_store: Option<String>,
-    /// Records that the new store can hold [as many as the old one]. Everything else of its shape stays.
-    /// A volume keeps its size.
+    /// Records that the new store can hold [as many as the old one]. Everything else of its shape
+    /// stays. A volume keeps its size.
     #[arg(long, value_name = "N")]
     pub capacity: Option<u32>,
 }
@@ -677,8 +683,8 @@ pub struct ViewArgs {
     pub secret_metrics_address: Option<String>,
     /// Let others reach the secret ones.
     ///
-    /// --dashboard and --secret-metrics-address, from other machines, without password or encryption:
-    /// only on a network that is trusted like the proxy.
+    /// --dashboard and --secret-metrics-address, from other machines, without password or
+    /// encryption: only on a network that is trusted like the proxy.
     #[arg(long, help_heading = OBSERVED)]
     pub secrets_anywhere: bool,
 }

@@ -1,14 +1,15 @@
 //! A store as a sealed file, and a new store from such a file.
 //!
 //! Backing up: the store is opened like any other time and its epochs end; then the directory, then
-//! every block in the order in which a scan meets it go to the file (`fogbank_durable::BackupWriter`).
+//! every block in the order in which a scan meets it go to the file
+//! (`fogbank_durable::BackupWriter`).
 //!
-//! Restoring: a new store with a key, an id, salts and cells of its own is filled ([`crate::fill`]). Its
-//! capacity may be another: the directory, which comes first, says whether what there is fits, and every
-//! block gets a new address.
+//! Restoring: a new store with a key, an id, salts and cells of its own is filled
+//! ([`crate::fill`]). Its capacity may be another: the directory, which comes first, says whether
+//! what there is fits, and every block gets a new address.
 //!
-//! A volume is backed up and restored block by block (`volume/whole.rs`); blocks of zeros are not in the
-//! file, and are zeros in the new volume.
+//! A volume is backed up and restored block by block (`volume/whole.rs`); blocks of zeros are not
+//! in the file, and are zeros in the new volume.
 //!
 //! Salvaging: the store is read as its newest commit has it and not taken over ([`crate::Stored`]);
 //! what does not verify is passed over, and the records it belongs to are left out.
@@ -186,8 +187,8 @@ impl<W: Write + Send> Scanned for Copy<'_, '_, W> {
     }
 }
 
-/// Refuses a second cloud, said with `flag`, where what has this public configuration needs none, and
-/// its absence where it does.
+/// Refuses a second cloud, said with `flag`, where what has this public configuration needs none,
+/// and its absence where it does.
 ///
 /// # Errors
 /// [`Error::Usage`]; those of the configuration.
@@ -202,13 +203,13 @@ pub fn check_second_store(config: &[u8], flag: &str, second_store: Option<&str>)
 }
 
 impl OpenOptions {
-    /// Makes a new store, or a new volume, of what `backup` holds. It has a key of its own, and the shape
-    /// that was backed up but for a capacity that is asked for.
+    /// Makes a new store, or a new volume, of what `backup` holds. It has a key of its own, and the
+    /// shape that was backed up but for a capacity that is asked for.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is a store at the place already or what there is does not fit, then nothing
-    /// was made; [`Error::CheckFailed`] if the backup
-    /// does not open. A store that could not be filled to the end is not opened later.
+    /// [`Error::Usage`] if there is a store at the place already or what there is does not fit,
+    /// then nothing was made; [`Error::CheckFailed`] if the backup does not open. A store that
+    /// could not be filled to the end is not opened later.
     pub async fn restore<R: Read + Send>(
         self,
         mut backup: BackupReader<R>,
@@ -298,7 +299,8 @@ fn moved(
     let least = moving.capacity_min(new.key_budget);
     if least > new.capacity as usize {
         return Err(Error::Usage(format!(
-            "--capacity {} is too small for what there is: it takes {least}, and room for more to come",
+            "--capacity {} is too small for what there is: it takes {least}, and room for more to \
+             come",
             new.capacity
         )));
     }

@@ -61,8 +61,8 @@ pub struct StoreConfig {
 }
 
 impl StoreConfig {
-    /// What an epoch does and how long it takes, in words: its batches and its commit begin at points
-    /// of the grid, of which `interval_ms` is the distance.
+    /// What an epoch does and how long it takes, in words: its batches and its commit begin at
+    /// points of the grid, of which `interval_ms` is the distance.
     pub fn epochs(&self) -> String {
         let Self { read_batches, batch, write_batch, .. } = self;
         let when = match self.epoch_ms() {
@@ -85,7 +85,8 @@ impl StoreConfig {
         Self::derive_at(args, xor_offered, false)
     }
 
-    /// The same for a store that may lie `across_a_link`: there, combined cells save what it carries.
+    /// The same for a store that may lie `across_a_link`: there, combined cells save what it
+    /// carries.
     ///
     /// # Errors
     /// As [`StoreConfig::derive`].
@@ -147,7 +148,8 @@ impl StoreConfig {
         }
     }
 
-    /// The same for another capacity: what was derived from it is derived anew, what was chosen stays.
+    /// The same for another capacity: what was derived from it is derived anew, what was chosen
+    /// stays.
     ///
     /// # Errors
     /// [`Error::Usage`] if the capacity is out of its limits.
@@ -252,9 +254,9 @@ impl StoreConfig {
             .map_err(|e| Error::Usage(e.to_string()))
     }
 
-    /// Cells an epoch would move at the most if nothing were held until its end: every access reads a path
-    /// and pays its share of evictions and early reshuffles. The schedule of full checkpoints follows from it;
-    /// what is really moved says [`crate::traffic`].
+    /// Cells an epoch would move at the most if nothing were held until its end: every access reads
+    /// a path and pays its share of evictions and early reshuffles. The schedule of full
+    /// checkpoints follows from it; what is really moved says [`crate::traffic`].
     pub fn cells_per_epoch(&self) -> f64 {
         let bucket = BucketShape::new(self.bucket_reals, self.bucket_dummies, self.evict_every);
         let stored = f64::from(self.geometry().map_or(0, |g| g.stored_levels()));
@@ -290,9 +292,9 @@ impl StoreConfig {
         settings
     }
 
-    /// The unit of the times at which messages leave: the interval, or the smallest part of it, down
-    /// to an eighth, that leaves the work before a message twice the slack. A whole part, so that a
-    /// reply is never handed over just before a point of the grid.
+    /// The unit of the times at which messages leave: the interval, or the smallest part of it,
+    /// down to an eighth, that leaves the work before a message twice the slack. A whole part, so
+    /// that a reply is never handed over just before a point of the grid.
     pub fn departure_quantum(&self) -> Duration {
         let interval = Duration::from_millis(self.interval_ms);
         let room = 2 * self.proxy_settings().slack;

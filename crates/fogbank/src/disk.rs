@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::recording::Recording;
 use crate::volume::Stopped;
 
-/// How large a disk of so many bytes is, as a person reads it: "64.0 MiB in 16384 blocks of 4.0 KiB".
+/// How large a disk of so many bytes is, as a person reads it: "64.0 MiB in 16384 blocks of 4.0
+/// KiB".
 pub fn disk_size(bytes: u64, block_bytes: u64) -> String {
     let said = |bytes: u64| ByteSize::b(bytes).display().iec();
     let blocks = counted(bytes / block_bytes.max(1), "block", "blocks");

@@ -142,8 +142,8 @@ impl From<fogbank_txn::Error> for Error {
 }
 
 impl Error {
-    /// Whether it would help to go on with what the cloud shows: then the error itself says so. Anything else,
-    /// a store that is in use among it, is no reason to give freshness up.
+    /// Whether it would help to go on with what the cloud shows: then the error itself says so.
+    /// Anything else, a store that is in use among it, is no reason to give freshness up.
     pub fn is_mended_by_acceptance(&self) -> bool {
         let of_freshness = matches!(self, Self::CloudLied(_) | Self::CannotUse(_));
         of_freshness && self.to_string().contains(ACCEPTANCE)
@@ -168,8 +168,8 @@ fn without_acceptance(why: String) -> String {
     let Some((before, after)) = why.split_once(ACCEPTANCE) else { return why };
     let kept = before.rsplit_once(CLAUSE).map_or(before, |(kept, _)| kept);
     format!(
-        "{kept}{after}; a volume in two clouds cannot go on from an older state: both clouds would see \
-         numbers and covers a second time"
+        "{kept}{after}; a volume in two clouds cannot go on from an older state: both clouds would \
+         see numbers and covers a second time"
     )
 }
 
@@ -213,14 +213,15 @@ const ELSEWHERE: &str = "; is another proxy running on this store, or was one si
 
 /// Where it is older, or spoiled.
 const AS_IT_WAS: &str = "; put back what the cloud held last. If that is gone, restore a backup \
-    (fogbank restore), or go on with the older state that the cloud shows by `fogbank recover --accept-rollback-risk`";
+    (fogbank restore), or go on with the older state that the cloud shows by `fogbank recover \
+    --accept-rollback-risk`";
 
 const WITHOUT_JOURNAL: &str = ". What a store of keys has committed needs no journal: `fogbank \
     backup --salvage` keeps it";
 
 /// What can be done when cells do not verify.
-const PAST_LOST_CELLS: &str = "; put back what the cloud held there, or restore a backup \
-    (fogbank restore). Of a store of keys `fogbank backup --salvage` keeps every record that verifies and \
+const PAST_LOST_CELLS: &str = "; put back what the cloud held there, or restore a backup (fogbank \
+    restore). Of a store of keys `fogbank backup --salvage` keeps every record that verifies and \
     names those that are lost, and `fogbank verify --repair --to NEWDIR` makes a new store of them";
 
 #[cfg(test)]

@@ -1,21 +1,22 @@
 //! A new store that is filled before it serves anybody: what a restore and a load do.
 //!
-//! 1. A marker on the trusted side says that what is there is not whole yet; a load keeps its note in it.
-//! 2. The store is created; blocks are written in epochs of [`LOAD_BATCH`] slots, as many epochs as a
-//!    full store needs, whatever there is. Each is journalled and committed as when serving, and its delta
-//!    says how many epochs and blocks there were so far.
+//! 1. A marker on the trusted side says that what is there is not whole yet; a load keeps its note
+//!    in it.
+//! 2. The store is created; blocks are written in epochs of [`LOAD_BATCH`] slots, as many epochs as
+//!    a full store needs, whatever there is. Each is journalled and committed as when serving, and
+//!    its delta says how many epochs and blocks there were so far.
 //! 3. Engine and directory become a checkpoint, the store is closed, the marker goes.
 //!
-//! After a stop in 2 or 3 whoever has the same blocks in the same order goes on ([`Fill::begin`]): the store
-//! is taken over as ever, the epoch that was open is read again exactly and committed without its writes,
-//! and the blocks of committed epochs are left out. How many these are stands in the sealed deltas; the
-//! trusted side notes it too, after each commit, so that who goes on can pass over them before the cloud
-//! hears of it ([`blocks_noted`]): between the opening and the next epoch at most one epoch's blocks are
-//! passed over, however many the store holds.
+//! After a stop in 2 or 3 whoever has the same blocks in the same order goes on ([`Fill::begin`]):
+//! the store is taken over as ever, the epoch that was open is read again exactly and committed
+//! without its writes, and the blocks of committed epochs are left out. How many these are stands
+//! in the sealed deltas; the trusted side notes it too, after each commit, so that who goes on can
+//! pass over them before the cloud hears of it ([`blocks_noted`]): between the opening and the next
+//! epoch at most one epoch's blocks are passed over, however many the store holds.
 //!
-//! What the cloud sees: a store that is created and filled by a number of epochs that follows from its
-//! capacity, all of one shape; after a stop also what an opening shows, and one epoch more. A store that was
-//! not filled to the end is not opened for anything else.
+//! What the cloud sees: a store that is created and filled by a number of epochs that follows from
+//! its capacity, all of one shape; after a stop also what an opening shows, and one epoch more. A
+//! store that was not filled to the end is not opened for anything else.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,8 +42,8 @@ pub(crate) const MARKER: &str = "restoring";
 /// What the newest commits say, beside the marker; gone with it.
 pub(crate) const NOTED: &str = "filled";
 
-/// How many blocks a filling had committed when it was stopped, as its trusted side noted: those of the last
-/// epoch may be missing.
+/// How many blocks a filling had committed when it was stopped, as its trusted side noted: those of
+/// the last epoch may be missing.
 pub(crate) fn blocks_noted(trusted: &Path) -> u64 {
     let noted = std::fs::read(trusted.join(NOTED)).ok();
     noted.and_then(|noted| Filled::decode(&noted)).map_or(0, |filled| filled.blocks)
@@ -66,8 +67,8 @@ pub(crate) struct Fill<'a, 'p> {
 
 impl<'a, 'p> Fill<'a, 'p> {
     /// Makes a store of this configuration where there is none, with `note` in its marker; or, if
-    /// `goes_on`, takes over the one whose filling was begun with that note. The caller has passed over
-    /// `passed` blocks, at most [`blocks_noted`], which come no more.
+    /// `goes_on`, takes over the one whose filling was begun with that note. The caller has passed
+    /// over `passed` blocks, at most [`blocks_noted`], which come no more.
     ///
     /// # Errors
     /// [`Error::Usage`] if there is one, or the one that was begun has another configuration.
@@ -85,7 +86,8 @@ impl<'a, 'p> Fill<'a, 'p> {
         let target = options.fill_target(note, goes_on).await?;
         if target.claimed.as_ref().is_some_and(|claimed| *claimed != config.encode()) {
             return Err(Error::Usage(
-                "the store was begun with another shape; say the same one again, or remove both sides of it"
+                "the store was begun with another shape; say the same one again, or remove both \
+                 sides of it"
                     .into(),
             ));
         }
@@ -155,8 +157,8 @@ impl<'a, 'p> Fill<'a, 'p> {
         Ok(())
     }
 
-    /// The epochs that are left, whether there is anything to write or not; then the checkpoint, with
-    /// the `directory`.
+    /// The epochs that are left, whether there is anything to write or not; then the checkpoint,
+    /// with the `directory`.
     ///
     /// # Errors
     /// Those of the engine and of the vault.

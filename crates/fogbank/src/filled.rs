@@ -8,12 +8,13 @@ use crate::fill::{Fill, Progress};
 use crate::open::OpenOptions;
 
 impl OpenOptions {
-    /// Makes a new store of `records`, each key once, and closes it; how many there were. The front end may keep one
-    /// as several. The cloud sees as many epochs as the capacity says, whatever they hold.
+    /// Makes a new store of `records`, each key once, and closes it; how many there were. The front
+    /// end may keep one as several. The cloud sees as many epochs as the capacity says, whatever
+    /// they hold.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a record that does not fit; what making one says; otherwise by blame. What was begun is
-    /// left unusable.
+    /// [`Error::Usage`] for a record that does not fit; what making one says; otherwise by blame.
+    /// What was begun is left unusable.
     pub async fn make_of(
         self,
         records: impl Iterator<Item = Result<Vec<Filled>>> + Send,

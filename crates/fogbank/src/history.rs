@@ -1,7 +1,7 @@
 //! `--history`: what is asked goes to a file of the trusted side, for the auditor's picture.
 //!
-//! The way of a command only puts a line into a bounded queue; a thread writes. A line that finds no
-//! room is left out and counted: the picture can bear that, a client need not wait for it.
+//! The way of a command only puts a line into a bounded queue; a thread writes. A line that finds
+//! no room is left out and counted: the picture can bear that, a client need not wait for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The link to a store as flags: what `plan` reckons with and what benchmarks shape, and the pace at which
-//! an engine sends.
+//! The link to a store as flags: what `plan` reckons with and what benchmarks shape, and the pace
+//! at which an engine sends.
 
 use std::time::Duration;
 
@@ -101,8 +101,8 @@ impl LinkArgs {
 /// At which pace messages leave. Public.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Args)]
 pub struct PaceArgs {
-    /// MB (10^6 bytes) a second at which write-backs leave: a little less than the link carries, so that nothing
-    /// else waits in it behind them [bench: 19/20 of the link; volumes: no limit].
+    /// MB (10^6 bytes) a second at which write-backs leave: a little less than the link carries, so
+    /// that nothing else waits in it behind them [bench: 19/20 of the link; volumes: no limit].
     #[arg(long, value_name = "MB/S", allow_negative_numbers = true)]
     pub send_mb_s: Option<f64>,
     /// MB (10^6 bytes) a second for which paths are asked, the same the other way [as --send-mb-s].

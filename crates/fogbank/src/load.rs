@@ -1,18 +1,19 @@
 //! A new store made of a file of records.
 //!
-//! 1. The file is read once from end to end: every record has to be one that can be stored, and all of them
-//!    have to fit. Nothing is made before that is known.
+//! 1. The file is read once from end to end: every record has to be one that can be stored, and all
+//!    of them have to fit. Nothing is made before that is known.
 //! 2. What the file is known again by goes to the trusted side ([`note`]).
-//! 3. The store is made and filled ([`crate::fill`]); every record gets random addresses. The file is read a
-//!    second time, and has to be what it was.
+//! 3. The store is made and filled ([`crate::fill`]); every record gets random addresses. The file
+//!    is read a second time, and has to be what it was.
 //!
-//! After the end the trusted side remembers what the file is known by: the same command says that it is done,
-//! and does nothing. After a stop in 3, the same command goes on: the file has to be the same, every record
-//! gets the addresses it had, and of the blocks, which come in the same order, those are left out that
-//! committed epochs hold. The file is read up to there before the cloud hears of it.
+//! After the end the trusted side remembers what the file is known by: the same command says that
+//! it is done, and does nothing. After a stop in 3, the same command goes on: the file has to be
+//! the same, every record gets the addresses it had, and of the blocks, which come in the same
+//! order, those are left out that committed epochs hold. The file is read up to there before the
+//! cloud hears of it.
 //!
-//! What the cloud sees: that a store of this capacity was made and filled, and that a process stopped and
-//! another went on; neither how many records there were nor how long they are.
+//! What the cloud sees: that a store of this capacity was made and filled, and that a process
+//! stopped and another went on; neither how many records there were nor how long they are.
 
 mod dump;
 mod note;
@@ -45,12 +46,13 @@ pub struct Loaded {
 }
 
 impl OpenOptions {
-    /// Makes a new store of the records in `source`, or goes on making it. `records_of` says what the front
-    /// end keeps for a key.
+    /// Makes a new store of the records in `source`, or goes on making it. `records_of` says what
+    /// the front end keeps for a key.
     ///
     /// # Errors
-    /// [`Error::Usage`] if a record is none, a key comes twice, not all of them fit, or the file is not the
-    /// one that an earlier load began with: then nothing was made. Otherwise as for [`OpenOptions::open`].
+    /// [`Error::Usage`] if a record is none, a key comes twice, not all of them fit, or the file is
+    /// not the one that an earlier load began with: then nothing was made. Otherwise as for
+    /// [`OpenOptions::open`].
     pub async fn load(
         self,
         source: &Source,
@@ -78,8 +80,8 @@ impl OpenOptions {
             }
             Some(_) => {
                 return Err(Error::Usage(format!(
-                    "{} is not the file (or not with the flags) that the load into {} was begun with; go on \
-                     with that one, or remove both sides of the store and load again",
+                    "{} is not the file (or not with the flags) that the load into {} was begun \
+                     with; go on with that one, or remove both sides of the store and load again",
                     source.path().display(),
                     self.place().data.display()
                 )));
@@ -190,9 +192,9 @@ fn check(
     if is_full {
         let enough = needed.max(key_bytes.div_ceil(config.key_budget)) * 5 / 4 + 1;
         return Err(Error::Usage(format!(
-            "{} does not fit: of its {keys} records a store of --capacity {} holds the first {fitting}. All of \
-             them need {needed} blocks of {} bytes, and room for their keys; choose a --capacity with room to \
-             spare, such as {enough}",
+            "{} does not fit: of its {keys} records a store of --capacity {} holds the first \
+             {fitting}. All of them need {needed} blocks of {} bytes, and room for their keys; \
+             choose a --capacity with room to spare, such as {enough}",
             source.path().display(),
             config.capacity,
             config.value_size,

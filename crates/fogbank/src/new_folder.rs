@@ -37,16 +37,16 @@ impl Place {
         }
         let data = self.data.display();
         Err(Error::Usage(format!(
-            "there is no store in --data {data}, and it holds other things ({}); choose a folder that is \
-             empty or not there yet, such as {} (nothing was changed)",
+            "there is no store in --data {data}, and it holds other things ({}); choose a folder \
+             that is empty or not there yet, such as {} (nothing was changed)",
             told(&strangers),
             self.data.join("fogbank-data").display()
         )))
     }
 }
 
-/// Folders that a command makes for a new store. They go again if it is refused before there is a key:
-/// nothing of a store is in them then.
+/// Folders that a command makes for a new store. They go again if it is refused before there is a
+/// key: nothing of a store is in them then.
 pub(crate) struct NewFolders {
     key: PathBuf,
     /// Those that hold nothing but what the command makes.

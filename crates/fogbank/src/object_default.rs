@@ -1,9 +1,9 @@
 //! What a new store has, where nothing else is said, in a cloud that charges for every request.
 //!
-//! Epochs ask and write whether they are used or not, so the pace decides what a month costs. Reads are
-//! dear there, a request for each of the three lowest levels of a path, and writes are not: many of them
-//! share a bucket. In a table every cell is an item, so writes are dear, too. Hence small read batches,
-//! and the shortest interval at which a month stays below [`MONTH_USD`].
+//! Epochs ask and write whether they are used or not, so the pace decides what a month costs. Reads
+//! are dear there, a request for each of the three lowest levels of a path, and writes are not:
+//! many of them share a bucket. In a table every cell is an item, so writes are dear, too. Hence
+//! small read batches, and the shortest interval at which a month stays below [`MONTH_USD`].
 
 use crate::args::ShapeArgs;
 use crate::config::StoreConfig;
@@ -27,7 +27,8 @@ const STEPS_MS: [u64; 16] = [
     1_200_000, 1_800_000, 3_600_000,
 ];
 
-/// Fills what `shape` leaves open for a new store at `url`; elsewhere nothing, nor if it names a preset.
+/// Fills what `shape` leaves open for a new store at `url`; elsewhere nothing, nor if it names a
+/// preset.
 ///
 /// # Errors
 /// [`crate::Error::Usage`] for a shape out of its limits.
@@ -125,8 +126,9 @@ fn thrifty(config: &StoreConfig, url: &str, prices: &Prices) -> Result<Pace> {
     Ok(pace)
 }
 
-/// What stands beside the bill of a store in such a cloud: the thrifty pace if its own is not, otherwise
-/// one at which it would answer in a third of the time or less, if the cloud is near enough.
+/// What stands beside the bill of a store in such a cloud: the thrifty pace if its own is not,
+/// otherwise one at which it would answer in a third of the time or less, if the cloud is near
+/// enough.
 ///
 /// # Errors
 /// [`crate::Error::Usage`] for a shape out of its limits.

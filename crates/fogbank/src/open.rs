@@ -10,8 +10,8 @@
 //! 5. Engine and directory are as the newest checkpoint has them, the epochs committed since are
 //!    replayed, the open one is repeated and ended, and new ones start.
 //!
-//! Closing goes the other way: the epochs end, engine and directory become one checkpoint. Everything
-//! that is sent leaves at points of a grid (`fogbank_store::OrderedGridStore`).
+//! Closing goes the other way: the epochs end, engine and directory become one checkpoint.
+//! Everything that is sent leaves at points of a grid (`fogbank_store::OrderedGridStore`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -125,8 +125,8 @@ impl OpenOptions {
         self
     }
 
-    /// Goes on though the freshness register is lost: whatever the cloud shows is taken for the newest
-    /// state. Only for an operator who has been told what that means.
+    /// Goes on though the freshness register is lost: whatever the cloud shows is taken for the
+    /// newest state. Only for an operator who has been told what that means.
     pub fn accept_rollback_risk(mut self, accept: bool) -> Self {
         self.accept_rollback_risk = accept;
         self
@@ -152,7 +152,8 @@ impl OpenOptions {
         self.on.is_none() && across_a_link(&self.place.store_url())
     }
 
-    /// Whether the store combines cells for whoever asks for that, as far as is known before it is opened.
+    /// Whether the store combines cells for whoever asks for that, as far as is known before it is
+    /// opened.
     pub(crate) fn combines(&self) -> bool {
         self.on.as_ref().map_or_else(|| self.across_a_link(), |store| store.xor().is_some())
     }
@@ -213,8 +214,8 @@ impl OpenOptions {
         Ok(config)
     }
 
-    /// What a new store would be made with, by all that is known before its cloud side is asked. Opens and
-    /// changes nothing.
+    /// What a new store would be made with, by all that is known before its cloud side is asked.
+    /// Opens and changes nothing.
     ///
     /// # Errors
     /// What [`OpenOptions::open`] would say of places and shape.
@@ -320,8 +321,8 @@ impl OpenOptions {
         })
     }
 
-    /// Where a new store is to be filled; a marker, which holds the `note`, says that it is not whole yet.
-    /// If the filling `goes_on`, the marker is there.
+    /// Where a new store is to be filled; a marker, which holds the `note`, says that it is not
+    /// whole yet. If the filling `goes_on`, the marker is there.
     pub(crate) async fn fill_target(&self, note: &[u8], goes_on: bool) -> Result<FillTarget> {
         let trusted = self.place.trusted();
         let marker = trusted.join(MARKER);
@@ -424,9 +425,9 @@ impl OpenOptions {
         Ok((master, Arc::new(Holding { register, _lock: lock.clone() })))
     }
 
-    /// Creates the vault of a new store, whose public configuration and settings are `told`, or takes
-    /// over that of an existing one, which has `claimed` to be what it is. The register it goes by is
-    /// what `of_register` makes of the one that is kept.
+    /// Creates the vault of a new store, whose public configuration and settings are `told`, or
+    /// takes over that of an existing one, which has `claimed` to be what it is. The register it
+    /// goes by is what `of_register` makes of the one that is kept.
     pub(crate) async fn vault(
         &self,
         store: Arc<dyn Store>,
@@ -447,8 +448,8 @@ impl OpenOptions {
             settings,
             accept_rollback_risk: self.accept_rollback_risk,
         };
-        // The commit record is read twice, which a lying store may answer differently: what is gone by
-        // here is held against the one that verifies, before anything is put.
+        // The commit record is read twice, which a lying store may answer differently: what is gone
+        // by here is held against the one that verifies, before anything is put.
         if let Some(claimed) = claimed {
             return Ok(opening.recover_claimed(claimed).await?);
         }

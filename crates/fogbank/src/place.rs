@@ -75,8 +75,8 @@ impl Place {
         let trusted = self.trusted();
         if trusted.join(MARKER).exists() {
             return Err(Error::CannotUse(format!(
-                "the store in {} was not filled to its end; say the same fogbank load again, which goes \
-                 on, or remove both sides of it and restore again",
+                "the store in {} was not filled to its end; say the same fogbank load again, which \
+                 goes on, or remove both sides of it and restore again",
                 self.data.display()
             )));
         }
@@ -87,9 +87,9 @@ impl Place {
     fn check_no_site(&self) -> Result<()> {
         if SitePlace::new(&self.data).is_there() {
             return Err(Error::Usage(format!(
-                "the folder {} is that of a client of a site, which has commands of its own: fogbank \
-                 site serve, status, verify, backup, restore, rotate-key; choose another --data for a \
-                 store",
+                "the folder {} is that of a client of a site, which has commands of its own: \
+                 fogbank site serve, status, verify, backup, restore, rotate-key; choose another \
+                 --data for a store",
                 self.data.display()
             )));
         }
@@ -151,8 +151,8 @@ impl Place {
         }
         let which = if is_second { "is the second" } else { "is none of them" };
         Err(Error::Usage(format!(
-            "the volume in {} lies in two clouds, and {url} {which}: say where the first one is, with \
-             --store grpc://HOST:PORT/TENANT (the second is noted in {})",
+            "the volume in {} lies in two clouds, and {url} {which}: say where the first one is, \
+             with --store grpc://HOST:PORT/TENANT (the second is noted in {})",
             self.data.display(),
             noted.display()
         )))
@@ -210,11 +210,12 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// Opens the cloud side at `url`. Credentials of a provider come from the environment of this process.
+/// Opens the cloud side at `url`. Credentials of a provider come from the environment of this
+/// process.
 ///
 /// # Errors
-/// [`Error::Usage`] for a URL this build does not know or a provider's refusal, [`Error::Absent`] if it
-/// does not answer.
+/// [`Error::Usage`] for a URL this build does not know or a provider's refusal, [`Error::Absent`]
+/// if it does not answer.
 pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
     let scheme = url.split(':').next().unwrap_or_default();
     let opened = match scheme {
@@ -267,7 +268,8 @@ fn unknown(scheme: &str) -> Error {
     Error::Usage(format!("{scheme:?} begins no store URL that this build knows: {STORE_URLS}"))
 }
 
-/// Whether what a store sends crosses a link that it could save bytes of: a server's does, wherever it runs.
+/// Whether what a store sends crosses a link that it could save bytes of: a server's does, wherever
+/// it runs.
 pub fn across_a_link(url: &str) -> bool {
     url.starts_with(fogbank_cloud::SCHEME)
 }
@@ -292,8 +294,8 @@ async fn open_table(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<
 async fn open_table(url: &str, _: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
     url.parse::<TableUrl>()?;
     Err(StoreError::Caller(
-        "this build does not know DynamoDB, whose library takes minutes to build; make one that does: \
-         cargo build --release --locked --bin fogbank --features dynamodb"
+        "this build does not know DynamoDB, whose library takes minutes to build; make one that \
+         does: cargo build --release --locked --bin fogbank --features dynamodb"
             .into(),
     ))
 }
@@ -303,7 +305,8 @@ const STORE_URLS: &str = "memory:, file://DIR (with three slashes for a path suc
     file:///srv/cloud), s3://BUCKET/PREFIX, az://CONTAINER/PREFIX, gs://BUCKET/PREFIX, \
     grpc://HOST:PORT/TENANT, and dynamodb://TABLE/PREFIX in a build with the feature dynamodb";
 
-/// A server may be started again while a proxy runs: what it did not answer is asked again, the same.
+/// A server may be started again while a proxy runs: what it did not answer is asked again, the
+/// same.
 async fn open_cloud(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
     let store = CloudStore::open(url, clock).await?;
     Ok(Arc::new(Retry::new(store, clock.clone(), RetrySchedule::default())))

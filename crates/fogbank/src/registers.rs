@@ -1,8 +1,9 @@
 //! Where the freshness register of a store is kept, and moving it from one place to another.
 //!
 //! It is the file `proxy/register`, or at the servers that the list given with `--registers` names.
-//! Then `proxy/registers` says so, with the SHA-256 of their certificates, and only those are asked:
-//! neither a file that was left behind nor servers that know nothing may be taken for the register.
+//! Then `proxy/registers` says so, with the SHA-256 of their certificates, and only those are
+//! asked: neither a file that was left behind nor servers that know nothing may be taken for the
+//! register.
 //!
 //! Moving, whatever is in between: the new place gets the value, then `proxy/registers` appears or
 //! goes, which decides. What the old place holds is older from then on, and only ever replaced.
@@ -46,8 +47,8 @@ pub struct Servers {
     marker: PathBuf,
 }
 
-/// A register, and the lock of the trusted side for as long as anybody may write: a vault outlives the
-/// handle that opened it.
+/// A register, and the lock of the trusted side for as long as anybody may write: a vault outlives
+/// the handle that opened it.
 pub(crate) struct Holding {
     pub register: Arc<dyn Register>,
     pub _lock: Arc<FolderLock>,
@@ -208,8 +209,8 @@ impl Servers {
 /// `to_servers` say. Says what was done.
 ///
 /// # Errors
-/// [`Error::Usage`] if it is not where it is to be taken from, [`Error::CannotUse`] if what is there is
-/// an old copy.
+/// [`Error::Usage`] if it is not where it is to be taken from, [`Error::CannotUse`] if what is
+/// there is an old copy.
 pub async fn move_register(
     place: &Place,
     to_servers: bool,

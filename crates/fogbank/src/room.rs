@@ -1,7 +1,8 @@
-//! Whether what a new store or volume holds when it is full fits on the disk where it is to be made.
+//! Whether what a new store or volume holds when it is full fits on the disk where it is to be
+//! made.
 //!
-//! Its files grow as it is written, so a disk that is too small would be found out later, with data in it.
-//! Nothing is reserved: what else fills the disk afterwards is not foreseen.
+//! Its files grow as it is written, so a disk that is too small would be found out later, with data
+//! in it. Nothing is reserved: what else fills the disk afterwards is not foreseen.
 
 use std::path::Path;
 
@@ -11,8 +12,9 @@ use crate::error::{Error, Result};
 use crate::place::{Place, absolute};
 
 impl Place {
-    /// Refuses to make what takes up to `bytes` in a folder of this machine that has not as much room;
-    /// `flag` would make it smaller. What a folder has cannot be told everywhere: then it is taken to do.
+    /// Refuses to make what takes up to `bytes` in a folder of this machine that has not as much
+    /// room; `flag` would make it smaller. What a folder has cannot be told everywhere: then it is
+    /// taken to do.
     ///
     /// # Errors
     /// [`Error::Usage`], with what is there.
@@ -24,8 +26,8 @@ impl Place {
         }
         let show = |bytes: u64| ByteSize::b(bytes).display().iec().to_string();
         Err(Error::Usage(format!(
-            "it would take up to {} in {} when it is full, where {} are free: choose a smaller {flag}, or \
-             another place with --data or --store (nothing was made)",
+            "it would take up to {} in {} when it is full, where {} are free: choose a smaller \
+             {flag}, or another place with --data or --store (nothing was made)",
             show(bytes as u64),
             folder.display(),
             show(free)

@@ -1,8 +1,8 @@
 //! When epochs run, from words to what the transaction layer keeps to.
 //!
-//! `--schedule`: `always`, or hours such as `mon-fri 08:00-18:00`, `sat,sun 22:00-06:00` (which end on the
-//! day after) or `07:30-19:00`, by the clock of a time zone. `--rest-after`: not while no client has been
-//! here for so long.
+//! `--schedule`: `always`, or hours such as `mon-fri 08:00-18:00`, `sat,sun 22:00-06:00` (which end
+//! on the day after) or `07:30-19:00`, by the clock of a time zone. `--rest-after`: not while no
+//! client has been here for so long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,14 +58,15 @@ impl ScheduleArgs {
     fn check_flags(&self, schedule: &str) -> Result<()> {
         if schedule == "connected" || self.linger_s.is_some() {
             return Err(Error::Usage(
-                "--schedule connected and --linger-s are --rest-after now: say --rest-after 1m in place of \
-                 --schedule connected --linger-s 60"
+                "--schedule connected and --linger-s are --rest-after now: say --rest-after 1m in \
+                 place of --schedule connected --linger-s 60"
                     .into(),
             ));
         }
         if schedule != "always" && self.rest_after.is_some() {
             return Err(Error::Usage(format!(
-                "--rest-after goes with --schedule always, not with {schedule:?}; leave one of the two out"
+                "--rest-after goes with --schedule always, not with {schedule:?}; leave one of the \
+                 two out"
             )));
         }
         if schedule == "always" && self.time_zone.is_some() {
@@ -101,8 +102,8 @@ pub fn rest_seen(after: Duration) -> String {
     let after =
         SignedDuration::try_from(after).map_or(format!("{after:?}"), |after| format!("{after:#}"));
     format!(
-        "rests when no client has been connected for {after}; the cloud sees when someone is there, and \
-         nothing else"
+        "rests when no client has been connected for {after}; the cloud sees when someone is \
+         there, and nothing else"
     )
 }
 

@@ -1,5 +1,5 @@
-//! What the proxy writes for its owner stays out of the cloud's folder: there it would be the cloud's
-//! to read, and in the way of the store's own files.
+//! What the proxy writes for its owner stays out of the cloud's folder: there it would be the
+//! cloud's to read, and in the way of the store's own files.
 //!
 //! A path is told by where it leads, through links and `..`, whether or not it is there yet.
 
@@ -15,7 +15,8 @@ use crate::error::{Error, Result};
 /// [`Error::Usage`].
 pub fn check_apart(flag: &str, path: Option<&Path>, store_url: &str) -> Result<()> {
     let (Some(path), Ok(StoreUrl::File(cloud))) = (path, store_url.parse()) else {
-        return Ok(()); // no folder of this machine; a URL that names nothing is refused where it is opened
+        // No folder of this machine; a URL that names nothing is refused where it is opened.
+        return Ok(());
     };
     if !leads_to(path).starts_with(leads_to(&cloud)) {
         return Ok(());
@@ -28,7 +29,8 @@ pub fn check_apart(flag: &str, path: Option<&Path>, store_url: &str) -> Result<(
     )))
 }
 
-/// Where `path` leads: links are followed as far as there is something, the rest is taken as it stands.
+/// Where `path` leads: links are followed as far as there is something, the rest is taken as it
+/// stands.
 pub(crate) fn leads_to(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut settled = PathBuf::new();

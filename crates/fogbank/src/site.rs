@@ -346,7 +346,8 @@ impl SitePlace {
         let path = self.0.join(SITE);
         let text = std::fs::read(&path).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => Error::Usage(format!(
-                "{} is no client of a site: make one with fogbank site create, or fogbank site join",
+                "{} is no client of a site: make one with fogbank site create, or fogbank site \
+                 join",
                 self.data().display()
             )),
             _ => Error::CannotUse(format!("{}: {e}", path.display())),
@@ -401,9 +402,9 @@ impl SiteStatus {
 fn of_another(error: fogbank_durable::Error) -> Error {
     match error {
         fogbank_durable::Error::CloudLied(Suspicion::SiteHeader) => Error::Usage(
-            "the site there does not open by this --key and this --id: is the key another site's, or \
-             the id mistyped? fogbank site status of another client tells it. If both are right, the \
-             server shows another site"
+            "the site there does not open by this --key and this --id: is the key another site's, \
+             or the id mistyped? fogbank site status of another client tells it. If both are \
+             right, the server shows another site"
                 .into(),
         ),
         error => error.into(),
@@ -452,8 +453,8 @@ fn check(url: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "clients of a site cannot meet at {url:?}: give a fogbank-cloud server, as grpc://HOST:PORT/TENANT, \
-         or for one client alone a folder, as file:///DIR"
+        "clients of a site cannot meet at {url:?}: give a fogbank-cloud server, as \
+         grpc://HOST:PORT/TENANT, or for one client alone a folder, as file:///DIR"
     )))
 }
 
@@ -464,7 +465,8 @@ fn lock_folder(url: &str) -> Result<Option<FolderLock>> {
     match FolderLock::take(&folder.join("one-client")).map_err(cannot)? {
         Some(lock) => Ok(Some(lock)),
         None => Err(Error::CannotUse(format!(
-            "another client has this site open, and in a folder there can be one at a time: {}; several              meet at a fogbank-cloud",
+            "another client has this site open, and in a folder there can be one at a time: {}; \
+             several              meet at a fogbank-cloud",
             folder.display()
         ))),
     }

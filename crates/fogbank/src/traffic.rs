@@ -1,15 +1,15 @@
-//! What an epoch moves, from the public configuration alone: expected values once every bucket has been
-//! written, reckoned level by level.
+//! What an epoch moves, from the public configuration alone: expected values once every bucket has
+//! been written, reckoned level by level.
 //!
-//! At level l the tree has n = 2^l buckets. Evictions come every A accesses and take the buckets of a
-//! level in turn, so after k of them min(k, n) have been rewritten in this epoch; these images answer
-//! without a message. Therefore:
+//! At level l the tree has n = 2^l buckets. Evictions come every A accesses and take the buckets of
+//! a level in turn, so after k of them min(k, n) have been rewritten in this epoch; these images
+//! answer without a message. Therefore:
 //!
 //! - a read of a path asks for a cell of level l with probability 1 - min(k, n)/n;
 //! - the j-th eviction of the epoch reads Z cells of level l if j <= n, and nothing otherwise;
 //! - min(E, n) buckets of level l are written when the epoch ends, after E evictions;
-//! - a bucket that serves S reads before its turn is reshuffled: Z cells and an image more. Reads of a
-//!   bucket version are close to Poisson.
+//! - a bucket that serves S reads before its turn is reshuffled: Z cells and an image more. Reads
+//!   of a bucket version are close to Poisson.
 //!
 //! Where an epoch begins between two evictions differs from epoch to epoch; the mean over phases is
 //! taken.
@@ -77,7 +77,8 @@ impl Traffic {
         buckets + journal + self.delta_bytes + self.full_bytes + self.commit_bytes
     }
 
-    /// Bytes a second both ways when epochs run at the points of the grid; `None` if they run back to back.
+    /// Bytes a second both ways when epochs run at the points of the grid; `None` if they run back
+    /// to back.
     pub fn bytes_per_s(&self, config: &StoreConfig) -> Option<f64> {
         let epoch_s = config.epoch_ms() as f64 / 1000.0;
         let bytes = self.bytes_read(config) + self.bytes_written(config);

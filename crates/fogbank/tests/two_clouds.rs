@@ -379,8 +379,8 @@ async fn a_second_cloud_that_is_occupied_leaves_the_first_as_it_was() {
     open(&next).await.unwrap().close().await.unwrap();
 }
 
-/// A server that may keep no more says so, whoever of both hears it first, and what was acknowledged
-/// is there when it may.
+/// A server that may keep no more says so, whoever of both hears it first, and what was
+/// acknowledged is there when it may.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quota_that_is_used_up_is_told_by_name() {
     let (mut clouds, _folder, place) = made().await;

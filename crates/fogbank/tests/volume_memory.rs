@@ -1,5 +1,5 @@
-//! What a plan says of the memory and of the bytes in the cloud of an immediate engine, held against engines
-//! that were asked for blocks.
+//! What a plan says of the memory and of the bytes in the cloud of an immediate engine, held
+//! against engines that were asked for blocks.
 //!
 //! Each engine has a process of its own, which tells the most memory that it ever held.
 

@@ -1,5 +1,5 @@
-//! How every front end listens: a TCP address or a socket in a folder, connections up to a limit, an
-//! orderly end.
+//! How every front end listens: a TCP address or a socket in a folder, connections up to a limit,
+//! an orderly end.
 //!
 //! 1. The place is bound before anything is promised, and TLS files are read.
 //! 2. Every connection is a task. One more than the limit is turned away.

@@ -1,9 +1,9 @@
-//! A small server that keeps a copy of the register in a trust domain of its own, as seen from here,
-//! and what such a server does.
+//! A small server that keeps a copy of the register in a trust domain of its own, as seen from
+//! here, and what such a server does.
 //!
 //! It holds bytes under a *stamp* and a promise. A stamp is a ballot and a number within it; every
-//! opening proxy draws a ballot above all others. The server knows no key: it cannot make a value, it
-//! can only be down, late, or keep an old one.
+//! opening proxy draws a ballot above all others. The server knows no key: it cannot make a value,
+//! it can only be down, late, or keep an old one.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -42,14 +42,15 @@ pub struct Held {
 #[error("{0}")]
 pub struct PeerDown(pub String);
 
-/// One of the 2f + 1 servers. Calls end within a bounded time; what they change is durable when they
-/// return.
+/// One of the 2f + 1 servers. Calls end within a bounded time; what they change is durable when
+/// they return.
 #[async_trait]
 pub trait RegisterPeer: Send + Sync {
     /// What it holds; before that it raises its promise to `promise` if that is higher.
     async fn read(&self, promise: Ballot) -> Result<Held, PeerDown>;
 
-    /// Writes if `stamp` is above what it holds and not below its promise; what it holds afterwards.
+    /// Writes if `stamp` is above what it holds and not below its promise; what it holds
+    /// afterwards.
     async fn write(&self, stamp: Stamp, value: Bytes) -> Result<Held, PeerDown>;
 }
 

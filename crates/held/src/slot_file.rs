@@ -6,8 +6,8 @@
 //! slot     8 magic | 8 serial | value | zeros | 8 first bytes of the SHA-256 of these; 512 B
 //! ```
 //! The newest value is in the slot with the higher serial. A slot is a sector, which a disk writes
-//! whole or not at all: one that is neither empty nor right is damage, not an interrupted write, and
-//! damage must not pass for an older value.
+//! whole or not at all: one that is neither empty nor right is damage, not an interrupted write,
+//! and damage must not pass for an older value.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -73,8 +73,8 @@ impl SlotFile {
         self.newest.as_ref().map(|(_, value)| &value[..])
     }
 
-    /// Replaces the value; returns when a power cut can no longer undo it. After an error the file has
-    /// to be opened again to know what it holds.
+    /// Replaces the value; returns when a power cut can no longer undo it. After an error the file
+    /// has to be opened again to know what it holds.
     ///
     /// # Errors
     /// As the system says; [`ErrorKind::InvalidInput`] if the value is too long.

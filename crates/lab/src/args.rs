@@ -33,7 +33,8 @@ pub struct Lab {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Propose a shape for a new store from a short run of your application, and say what the choice reveals.
+    /// Propose a shape for a new store from a short run of your application, and say what the
+    /// choice reveals.
     ///
     /// What is observed is secret: it is printed here and kept nowhere.
     Tune(Box<TuneArgs>),
@@ -47,7 +48,8 @@ pub enum Command {
     /// trained to tell them apart. Exit codes: 0 nothing found, 1 a leak was found, 3 too little
     /// data to say.
     Audit(AuditArgs),
-    /// Print what completes commands in a shell: for bash, fogbank completions bash > FILE, and source it.
+    /// Print what completes commands in a shell: for bash, fogbank completions bash > FILE, and
+    /// source it.
     Completions(CompletionsArgs),
     /// Write manual pages: one for every command, for man -l FILE or a folder of MANPATH.
     Man(ManArgs),
@@ -76,18 +78,19 @@ pub enum BenchCommand {
     Engine(Box<BenchEngineArgs>),
     /// What journal, commits and checkpoints cost, and how long a recovery takes.
     Recovery(Box<BenchRecoveryArgs>),
-    /// The figures of Obladi's paper, figure 8 of TaoStore's, and figures 8 to 13 and 16 of ObliviStore's, with our
-    /// values beside what the papers tell: as tables, drawings, JSON, and as a page.
+    /// The figures of Obladi's paper, figure 8 of TaoStore's, and figures 8 to 13 and 16 of
+    /// ObliviStore's, with our values beside what the papers tell: as tables, drawings, JSON, and
+    /// as a page.
     Paper(Box<BenchPaperArgs>),
-    /// Clients that each wait for their answer, on the engines of volumes, one after the other over the
-    /// same link. Journal and checkpoints are included, every value read is checked. With --profile the
-    /// settings of TaoStore's paper, swept and drawn beside what the paper tells.
+    /// Clients that each wait for their answer, on the engines of volumes, one after the other over
+    /// the same link. Journal and checkpoints are included, every value read is checked. With
+    /// --profile the settings of TaoStore's paper, swept and drawn beside what the paper tells.
     Volume(Box<BenchVolumeArgs>),
-    /// Clients of a site, each at the end of a link of its own, from when all blocks are written and tables of
-    /// all levels are being built. Every value read is checked.
+    /// Clients of a site, each at the end of a link of its own, from when all blocks are written
+    /// and tables of all levels are being built. Every value read is checked.
     Site(Box<BenchSiteArgs>),
-    /// An application on Fogbank, and on what runs it without privacy, in one run. Its own rules are checked
-    /// afterwards: where they do not hold nothing is printed.
+    /// An application on Fogbank, and on what runs it without privacy, in one run. Its own rules
+    /// are checked afterwards: where they do not hold nothing is printed.
     App(Box<BenchAppArgs>),
 }
 
@@ -100,8 +103,8 @@ pub struct AuditArgs {
     /// all its clients, in any order.
     #[arg(long, value_name = "LABEL=FILE", required = true)]
     pub trace: Vec<String>,
-    /// What was asked in the first run of a label (mode 0600): drawn beside what the cloud saw, read
-    /// by no check, and makes the page a secret.
+    /// What was asked in the first run of a label (mode 0600): drawn beside what the cloud saw,
+    /// read by no check, and makes the page a secret.
     #[arg(long, value_name = "LABEL=FILE")]
     pub history: Vec<String>,
     /// Write a page for people to this file.
@@ -121,7 +124,8 @@ pub struct BenchEngineArgs {
     /// The engine.
     #[arg(long, value_enum, default_value_t = Engine::Ring)]
     pub engine: Engine,
-    /// The cloud side: memory:, or a URL as for serve (which must hold no store, and is left there).
+    /// The cloud side: memory:, or a URL as for serve (which must hold no store, and is left
+    /// there).
     #[arg(long, value_name = "URL", default_value = "memory:")]
     pub store: String,
     /// The shape. Defaults here: 100,000 records of 1 KiB, 8 read batches of 500, 500 writes,
@@ -216,26 +220,26 @@ pub struct BenchVolumeArgs {
     /// Clients: each has one access under way. Several numbers are measured in turn [10].
     #[arg(long, value_name = "N,..", value_delimiter = ',')]
     pub clients: Vec<usize>,
-    /// Bytes of all blocks; the store in memory takes two to five times that [256MiB; profiles: 1GB,
-    /// tao-sim 13GB].
+    /// Bytes of all blocks; the store in memory takes two to five times that [256MiB; profiles:
+    /// 1GB, tao-sim 13GB].
     #[arg(long, value_name = "SIZE")]
     pub size: Option<ByteSize>,
     /// Bytes of a block.
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub block: ByteSize,
-    /// Memory of the proxy for the top of the tree, or the lowest levels of partitions. Each of several is
-    /// loaded anew [64MiB; profiles: 0, tao-cache 0 and 1/64, 1/32, 1/16 of the leaves].
+    /// Memory of the proxy for the top of the tree, or the lowest levels of partitions. Each of
+    /// several is loaded anew [64MiB; profiles: 0, tao-cache 0 and 1/64, 1/32, 1/16 of the leaves].
     #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
     pub cache: Vec<ByteSize>,
-    /// With --profile, k: paths from one write-back to the next. For each of several the store is opened
-    /// anew [40; tao-k: 10, 20, 40, 80, 160, 320].
+    /// With --profile, k: paths from one write-back to the next. For each of several the store is
+    /// opened anew [40; tao-k: 10, 20, 40, 80, 160, 320].
     #[arg(long, value_name = "K,..", value_delimiter = ',', requires = "profile")]
     pub write_back_every: Vec<u32>,
     /// At which pace messages leave.
     #[command(flatten)]
     pub pace: PaceArgs,
-    /// Bytes of what is written that are under way at once [what the link carries in four round trips and
-    /// 10 ms; without a limit 8MiB, of partition 32MiB].
+    /// Bytes of what is written that are under way at once [what the link carries in four round
+    /// trips and 10 ms; without a limit 8MiB, of partition 32MiB].
     #[arg(long, value_name = "SIZE")]
     pub write_behind: Option<ByteSize>,
     /// Messages leave at multiples of so many microseconds, as those of a volume do.
@@ -254,9 +258,9 @@ pub struct BenchVolumeArgs {
     /// Disks under the store, at the far end of the link [none: memory].
     #[arg(long, value_enum, value_name = "DISKS")]
     pub disks: Option<DiskName>,
-    /// Load nothing: cells that the engine has never written are made when it asks for them. For volumes
-    /// that are larger than this machine's memory, and engines that place all blocks in a new store
-    /// (partition).
+    /// Load nothing: cells that the engine has never written are made when it asks for them. For
+    /// volumes that are larger than this machine's memory, and engines that place all blocks in a
+    /// new store (partition).
     #[arg(long)]
     pub sparse: bool,
     /// Seed of accesses and of the engine's randomness.

@@ -11,7 +11,8 @@ use fogbank_process::{say, say_error};
 /// Audits the traces that `args` names, tells what came of it, and ends accordingly.
 ///
 /// # Errors
-/// [`Error::CheckFailed`] if a leak was found, [`Error::TooFewData`] if there was too little to say.
+/// [`Error::CheckFailed`] if a leak was found, [`Error::TooFewData`] if there was too little to
+/// say.
 pub fn run(args: &AuditArgs) -> Result<()> {
     if !(args.bound > 0.0 && args.bound <= 1.0) {
         return Err(Error::Usage(format!(
@@ -50,7 +51,8 @@ fn tell(args: &AuditArgs, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// The runs in the order given: `LABEL=FILE`, or `LABEL=FIRST,SECOND` for a run of several processes.
+/// The runs in the order given: `LABEL=FILE`, or `LABEL=FIRST,SECOND` for a run of several
+/// processes.
 fn given(args: &AuditArgs) -> Result<Vec<Given>> {
     let mut runs = Vec::with_capacity(args.trace.len());
     for argument in &args.trace {

@@ -1,5 +1,5 @@
-//! What shells and manuals know of the commands, made from what parses them: of the program that holds the
-//! key and of this one, as one. It is made here, so that the other links nothing for it.
+//! What shells and manuals know of the commands, made from what parses them: of the program that
+//! holds the key and of this one, as one. It is made here, so that the other links nothing for it.
 
 use clap::{Command, CommandFactory};
 use fogbank::args::Cli;

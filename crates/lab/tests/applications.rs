@@ -9,7 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 use fogbank_workload::servers::{PostgresServer, RedisServer};
 use serde_json::Value;
 
-/// Runs the benchmark; for longer and longer if it says that nothing came of it: the machine may be slow.
+/// Runs the benchmark; for longer and longer if it says that nothing came of it: the machine may be
+/// slow.
 fn bench(flags: &[&str]) -> Output {
     let mut seconds = 0.4;
     loop {

@@ -1,4 +1,5 @@
-//! `fogbank bench volume` measures engines side by side; in the settings of a paper it sweeps, prints and draws.
+//! `fogbank bench volume` measures engines side by side; in the settings of a paper it sweeps,
+//! prints and draws.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -191,7 +192,8 @@ fn clients_of_a_site_are_measured_while_its_largest_table_is_built() {
     for row in &rows {
         let of = |name: &str| row[name].as_f64().expect(name);
         assert!(of("largest_table_built") > 0.95, "{row}");
-        // Three levels: no query touches more than two tables of each, and one at least of the bottom.
+        // Three levels: no query touches more than two tables of each, and one at least of the
+        // bottom.
         assert!((1.0..=6.0).contains(&of("cells_touched_per_op")), "{row}");
         // A query moves one entry and one result up, and down to every client.
         let (up, down) = (of("log_up_bytes_per_op"), of("log_down_bytes_per_op"));

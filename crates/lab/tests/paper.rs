@@ -36,14 +36,14 @@ fn text(folder: &Path, name: &str) -> String {
     std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
-/// How often a figure is given twice the time when it came to nothing: a busy machine may commit nothing in
-/// the time that suits an idle one.
+/// How often a figure is given twice the time when it came to nothing: a busy machine may commit
+/// nothing in the time that suits an idle one.
 const LONGER_MAX: usize = 5;
 /// What a figure without values ends with.
 const CAME_TO_NOTHING: i32 = 3;
 
-/// Measures `figures` and looks at what is written; returns them. As long as they come to nothing, it does what the
-/// line about that says to do next.
+/// Measures `figures` and looks at what is written; returns them. As long as they come to nothing,
+/// it does what the line about that says to do next.
 fn figures(figures: &str, flags: &[&str], mut seconds: f64) -> Vec<Value> {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
@@ -143,7 +143,8 @@ fn engines_in_parallel_and_one_at_a_time_stand_at_every_distance() {
     assert_eq!(places(gains), stores);
     let far = |series: usize| &gains["series"][series]["points"][3];
     assert!(far(0)["median"].as_f64().unwrap() > 1.0, "{gains}");
-    // The paper's holds nothing back, so it does not stand beside what does; batches of one have no store's name.
+    // The paper's holds nothing back, so it does not stand beside what does; batches of one have no
+    // store's name.
     assert_eq!(gains["series"][1]["name"], "in parallel");
     let told = [0, 1, 2].map(|series| far(series)["paper"]["value"].as_f64());
     assert_eq!(told, [None, Some(510.0), None]);
@@ -222,7 +223,8 @@ fn partition_on_disks_becomes_figures() {
     assert_eq!(ids, ["oblivistore-8", "oblivistore-11", "oblivistore-16", "oblivistore-13"]);
     assert_eq!(places(panel(&all[0], "throughput")), ["1.00 MB", "10.00 MB", "100.00 MB"]);
     assert_eq!(points(panel(&all[1], "throughput"))[0]["paper"]["value"], 3.15);
-    // Drives seek a hundred times as fast as disks, and there are fewer: some times as much comes through.
+    // Drives seek a hundred times as fast as disks, and there are fewer: some times as much comes
+    // through.
     let faster = points(panel(&all[1], "times-disks"))[0]["median"].as_f64().unwrap();
     assert!(faster > 2.0, "{faster}");
     assert_eq!(places(panel(&all[3], "share")), ["10", "50", "200", "500", "1000"]);

@@ -1,5 +1,5 @@
-//! What a store of the default shape shows its cloud from its creation to its second closing is what
-//! the auditor's oracle predicts from the heads of the traces.
+//! What a store of the default shape shows its cloud from its creation to its second closing is
+//! what the auditor's oracle predicts from the heads of the traces.
 
 use std::path::Path;
 
@@ -92,7 +92,10 @@ const CHANGES: [Change; 9] = [
         }
     }),
     ("the store is closed within an epoch", "commit-order", |events| {
-        let read = |event: &Event| matches!(event, Event::Sent(sent) if matches!(sent.request, Request::ReadCells { .. }));
+        let read = |event: &Event| match event {
+            Event::Sent(sent) => matches!(sent.request, Request::ReadCells { .. }),
+            _ => false,
+        };
         let from = events.iter().rposition(read).expect("a read") + 2;
         let to = puts(events, "checkpoint/")[0];
         events.drain(from..to);

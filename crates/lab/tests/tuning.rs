@@ -71,7 +71,8 @@ fn a_shape_is_proposed_and_can_be_typed() {
     assert!(came > 0.0 && faster["transactions_per_epoch"].as_f64().unwrap() > 0.0, "{faster}");
 }
 
-/// Of few records: a store of the proposed interval is used for as long as it takes to have every path evicted.
+/// Of few records: a store of the proposed interval is used for as long as it takes to have every
+/// path evicted.
 #[test]
 fn what_is_proposed_is_tried() {
     let folder = tempfile::tempdir().unwrap();

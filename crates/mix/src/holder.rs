@@ -1,14 +1,15 @@
 //! The holder, S1: it stores the cells of a partition, sealed by nobody that it knows, and reads
 //! out what it is asked for.
 //!
-//! 1. *A read* (`look`): the cells named, of levels that count or have records, in that order, each under a pad of the read's seed, go to
-//!    the shuffler; their records go to the client.
+//! 1. *A read* (`look`): the cells named, of levels that count or have records, in that order, each
+//!    under a pad of the read's seed, go to the shuffler; their records go to the client.
 //! 2. *A job* is named by the client's first message of it. The holder sends what the job reads:
 //!    records of whole levels (`recall`), covered cells to the shuffler (`carry`), cells to the
 //!    client (`fetch`), or, if the shuffler has lost them, whole levels as they are (`hand`).
 //! 3. The new level comes from the shuffler (`level`). When it is durable, and its job was named,
 //!    its digest goes to the client, which sends records for it; they are durable before `stored`.
-//!    One of another length than its job says is digested all the same, and kept for the proof alone.
+//!    One of another length than its job says is digested all the same, and kept for the proof
+//!    alone.
 //! 4. *Commit*: the level takes the place of what its job read, if it had not by now. Before, its
 //!    client may ask to be shown the level as it came (`prove`).
 //! 5. *Opening* after a stop: of a partition all levels with records are there in the order of

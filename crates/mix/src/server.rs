@@ -7,11 +7,12 @@
 //!    in order for one; what has to go to the other cloud keeps none of them waiting. What comes of
 //!    one goes to the client, then to the other cloud. What the client says of its journal is
 //!    durable before that (`seen`).
-//! 3. *Messages of the other cloud* are taken when the volume is open, in any order, if it has signed
-//!    them. One is acknowledged when it is worked off here; what has to go back for it does so in the session.
+//! 3. *Messages of the other cloud* are taken when the volume is open, in any order, if it has
+//!    signed them. One is acknowledged when it is worked off here; what has to go back for it does
+//!    so in the session.
 //! 4. *A break*: a message that the other cloud does not take ends the session as absent, and the
-//!    client does all again. So nothing is kept for sending it again. What a cloud itself cannot keep
-//!    ends its own session, with the reason.
+//!    client does all again. So nothing is kept for sending it again. What a cloud itself cannot
+//!    keep ends its own session, with the reason.
 //!
 //! # Invariants
 //! - A lock is never held while a message is on its way: no cloud waits for the other in a circle.
@@ -145,7 +146,8 @@ impl MixServer {
         };
         let out = volume.out.read().clone();
         let sends = match (sends, &out) {
-            // What this cloud cannot keep it says itself: told by the other it would be the other's.
+            // What this cloud cannot keep it says itself: told by the other it would be the
+            // other's.
             (Err(error @ (Error::Absent(_) | Error::Refused(_) | Error::Lost(_))), Some(out)) => {
                 out.fail(blame(error)).await;
                 return Ok(());
@@ -343,8 +345,8 @@ impl Works {
         while works.join_next().await.is_some() {}
     }
 
-    /// Works it off. The next of its partition is not kept waiting for the other cloud: what goes there
-    /// may be long, and the link slow.
+    /// Works it off. The next of its partition is not kept waiting for the other cloud: what goes
+    /// there may be long, and the link slow.
     async fn ask(&self, message: ToCloud, worked_off: oneshot::Sender<()>) {
         if self.out.is_over() {
             return;

@@ -11,8 +11,8 @@
 //!    keeps what it sent, and nobody acknowledges messages.
 //!
 //! At every opening, and whenever it is asked, a cloud says the last place that it was told. A
-//! client whose own journal ends before that is an old copy: it would repeat numbers that this cloud has
-//! seen, with other contents.
+//! client whose own journal ends before that is an old copy: it would repeat numbers that this
+//! cloud has seen, with other contents.
 //!
 //! A cloud that cannot reach the other ends the session, too: what was lost between them is
 //! repeated from its beginning, by the client.

@@ -174,8 +174,9 @@ impl Shape {
         if level == self.top() { 1 << level } else { self.body(level) - (1 << level) }
     }
 
-    /// Reads of which a shuffler keeps what the client wants, and as many of which it keeps what the
-    /// holder sent before: as many as take 64 MiB, and no more than 1024. The lowest numbers go first.
+    /// Reads of which a shuffler keeps what the client wants, and as many of which it keeps what
+    /// the holder sent before: as many as take 64 MiB, and no more than 1024. The lowest numbers go
+    /// first.
     pub fn reads_ahead(&self) -> usize {
         let each = usize::from(self.levels) * self.cell_bytes();
         (AHEAD_BYTES / each).clamp(16, 1024)

@@ -9,8 +9,8 @@
 //!    kept may be lost: then the holder hands it over (`handed`, `strip`).
 //! 3. In the order of the job's seed, each under a pad of its own, they go to the holder (`level`).
 //! 4. *Commit*: what the job read is kept no more.
-//! 5. What came from the holder can be shown as it came, of a read while there is room, of a job until
-//!    its commit: the client may ask for what was digested (`prove`).
+//! 5. What came from the holder can be shown as it came, of a read while there is room, of a job
+//!    until its commit: the client may ask for what was digested (`prove`).
 //!
 //! What came from the holder and does not fit is digested all the same, and nothing is made of it:
 //! the client sees that it is not right, asks for it, and whoever has signed it is named.
@@ -18,9 +18,9 @@
 //! It sees which upload lies in which cell, and of a read neither the level nor the cell.
 //!
 //! # Locks
-//! One a partition, one for all reads, one for what came too early. A level is made, which takes long,
-//! under that of its partition alone: reads go on. Whoever has that of a partition may take that of
-//! what came too early, and no other.
+//! One a partition, one for all reads, one for what came too early. A level is made, which takes
+//! long, under that of its partition alone: reads go on. Whoever has that of a partition may take
+//! that of what came too early, and no other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Signatures under what one cloud sends the other: whoever has received it can show it to the
 //! client, and the sender cannot say that it was another.
 //!
-//! 1. A cloud has a key of its own, made at its first start. The client notes both when it makes the
-//!    volume, and tells each cloud that of the other.
-//! 2. Every batch of cells is signed (Ed25519) over SHA-256 of the volume, what it is about, and the
-//!    cells. A cloud takes none that is not signed, so one that acts on a batch can show it.
+//! 1. A cloud has a key of its own, made at its first start. The client notes both when it makes
+//!    the volume, and tells each cloud that of the other.
+//! 2. Every batch of cells is signed (Ed25519) over SHA-256 of the volume, what it is about, and
+//!    the cells. A cloud takes none that is not signed, so one that acts on a batch can show it.
 //! 3. When a check fails the client asks for the batch, and looks at it itself.
 
 use aws_lc_rs::digest::{Context, SHA256};

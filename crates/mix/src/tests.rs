@@ -527,7 +527,8 @@ fn what_was_digested_is_shown() {
     clouds.hold(prove.clone()).unwrap();
     let Some(FromHolder::Proof(proof)) = clouds.told.pop() else { panic!() };
     assert_eq!(proof.cells.len(), 6);
-    // A start later: the shuffler sends another, and the holder cannot know that it told of one before.
+    // A start later: the shuffler sends another, and the holder cannot know that it told of one
+    // before.
     clouds.holder_restarts();
     let (level, signature, cells) = (1, [9; 64], Cells::zeros(CELL, 6));
     let other = Level { partition, level, generation: first, signature, cells };

@@ -1,13 +1,13 @@
-//! What comes to one cloud of two, as records of a trace (`docs/trace-format.md`): the auditor follows a
-//! cloud by them, and knows no message of this crate.
+//! What comes to one cloud of two, as records of a trace (`docs/trace-format.md`): the auditor
+//! follows a cloud by them, and knows no message of this crate.
 //!
 //! ```text
 //! a message without cells    put of a blob whose name says all that is public in it
 //! one with cells             write of a chunk version: array KIND, chunk the partition, version the job,
 //!                            or the read; a fingerprint a cell
 //! ```
-//! A fingerprint of a cell is its first 8 bytes: the XOR of two is that of the XOR of the cells. That
-//! of a seed is xxh3, so a seed that comes again is seen, and nobody learns it.
+//! A fingerprint of a cell is its first 8 bytes: the XOR of two is that of the XOR of the cells.
+//! That of a seed is xxh3, so a seed that comes again is seen, and nobody learns it.
 
 use fogbank_store::ChunkName;
 use fogbank_store::trace::{CellsOf, ChunkSeen, PublicConfig, Shown, TraceClock};
@@ -38,8 +38,8 @@ struct Head {
     cell_bytes: u32,
 }
 
-/// The head of a trace of the first (0) or the second (1) cloud. A cloud is not told how many blocks
-/// there are: the head says how many there can be.
+/// The head of a trace of the first (0) or the second (1) cloud. A cloud is not told how many
+/// blocks there are: the head says how many there can be.
 pub fn public(clock: TraceClock, cloud: u8, shape: &Shape) -> PublicConfig {
     let tail = Head {
         cloud,
@@ -56,8 +56,8 @@ pub fn public(clock: TraceClock, cloud: u8, shape: &Shape) -> PublicConfig {
     PublicConfig::new(clock, ENGINE, (blocks, shape.block_bytes.into()), tail)
 }
 
-/// Which of both clouds a message of the client has come to, if it tells: of every other partition the
-/// first is the holder.
+/// Which of both clouds a message of the client has come to, if it tells: of every other partition
+/// the first is the holder.
 pub fn cloud_asked(message: &ToCloud) -> Option<u8> {
     match message {
         ToCloud::Session(_) => None,

@@ -5,12 +5,12 @@
 //! arrays/..   "fogbank-array-1 CHUNKS CELLS BYTES\n"
 //! ```
 //!
-//! In a table of items they are items with these values ([`Small`]). Before the first array is made the
-//! server is tried ([`crate::trial`]).
+//! In a table of items they are items with these values ([`Small`]). Before the first array is made
+//! the server is tried ([`crate::trial`]).
 //!
-//! Invariant: no call goes by a shape that the cloud says. Whoever made an array knows it, and says so when
-//! it opens the store again ([`Arrays::expect`]); so the cloud does not decide how much memory a reply takes.
-//! The objects are there for `create`, which sees whether the place is taken.
+//! Invariant: no call goes by a shape that the cloud says. Whoever made an array knows it, and says
+//! so when it opens the store again ([`Arrays::expect`]); so the cloud does not decide how much
+//! memory a reply takes. The objects are there for `create`, which sees whether the place is taken.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -109,8 +109,8 @@ pub(crate) async fn read(small: &impl Small, array: ArrayId) -> Result<Option<Ar
     decode(&bytes).ok_or_else(none).map(Some)
 }
 
-/// Whether the place is one for us: reads the object `format`, and with it finds out whether bucket,
-/// credentials and endpoint are right.
+/// Whether the place is one for us: reads the object `format`, and with it finds out whether
+/// bucket, credentials and endpoint are right.
 pub(crate) async fn look(small: &impl Small) -> Result<()> {
     match small.read(Which::Format).await {
         Ok(None) => Ok(()),

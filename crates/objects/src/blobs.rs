@@ -1,8 +1,8 @@
 //! Blobs: one object each, put conditionally if asked.
 //!
-//! A conditional put is sent once, and again only if it was refused. If nobody knows what became of it,
-//! that is the answer: whoever put it reads back and sees. A blob without a tag could never be put
-//! conditionally, and how long one is the provider does not decide.
+//! A conditional put is sent once, and again only if it was refused. If nobody knows what became of
+//! it, that is the answer: whoever put it reads back and sees. A blob without a tag could never be
+//! put conditionally, and how long one is the provider does not decide.
 
 use bytes::Bytes;
 use fogbank_store::shape::{BLOBS_LISTED_MAX, check_blob_name, tag};

@@ -1,12 +1,13 @@
 //! Chunk versions: reading them whole, writing, deleting, listing.
 //!
-//! A chunk version is put only if there is none of its name. If there is one, it is read back: the same
-//! bytes mean that this was done before (an earlier try whose answer was lost), others that the caller
-//! gave one version two contents. That makes a put of a chunk version the same however often it is
-//! sent, and lets it be tried again blindly.
+//! A chunk version is put only if there is none of its name. If there is one, it is read back: the
+//! same bytes mean that this was done before (an earlier try whose answer was lost), others that
+//! the caller gave one version two contents. That makes a put of a chunk version the same however
+//! often it is sent, and lets it be tried again blindly.
 //!
-//! A large one goes up in parts, which takes no condition, so it is asked first whether it is there. Two
-//! writers of one version there are none: versions carry the number of the opening, which is fenced.
+//! A large one goes up in parts, which takes no condition, so it is asked first whether it is
+//! there. Two writers of one version there are none: versions carry the number of the opening,
+//! which is fenced.
 
 use bytes::Bytes;
 use fogbank_store::shape::rewritten;
@@ -27,8 +28,8 @@ pub(crate) struct Chunks<'a> {
     pub writing: &'a Writing,
 }
 
-/// Chunks take no more than three quarters of the requests while they are written, however many wait:
-/// a journal record, or a read, finds a free one.
+/// Chunks take no more than three quarters of the requests while they are written, however many
+/// wait: a journal record, or a read, finds a free one.
 pub(crate) struct Writing {
     places: Semaphore,
     all: usize,

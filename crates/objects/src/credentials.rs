@@ -3,15 +3,15 @@
 //! Read as each cloud's own tools read them:
 //!
 //! - S3: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, `AWS_REGION`,
-//!   `AWS_ENDPOINT_URL[_S3]`, `AWS_ALLOW_HTTP`, `AWS_CA_BUNDLE`, web identity, container and instance roles.
-//!   A profile that holds a key is read from its file (`profile`).
+//!   `AWS_ENDPOINT_URL[_S3]`, `AWS_ALLOW_HTTP`, `AWS_CA_BUNDLE`, web identity, container and
+//!   instance roles. A profile that holds a key is read from its file (`profile`).
 //! - Azure: `AZURE_STORAGE_ACCOUNT` and `AZURE_STORAGE_KEY`, or `AZURE_STORAGE_SAS_TOKEN`, or
 //!   `AZURE_STORAGE_CONNECTION_STRING`, service principals, managed identity; `AZURE_ALLOW_HTTP`.
-//! - Google: `GOOGLE_APPLICATION_CREDENTIALS`, what `gcloud auth` left, the instance's service account;
-//!   `STORAGE_EMULATOR_HOST` for an emulator, which takes no credentials.
+//! - Google: `GOOGLE_APPLICATION_CREDENTIALS`, what `gcloud auth` left, the instance's service
+//!   account; `STORAGE_EMULATOR_HOST` for an emulator, which takes no credentials.
 //!
-//! An endpoint without TLS is refused unless the environment allows it: contents are sealed, but whoever
-//! is on the way sees what the cloud sees, and can repeat what he saw.
+//! An endpoint without TLS is refused unless the environment allows it: contents are sealed, but
+//! whoever is on the way sees what the cloud sees, and can repeat what he saw.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -184,8 +184,9 @@ pub(crate) fn check_endpoint(
     }
     let example = if endpoint.contains("://") { "" } else { "; it must begin with https://" };
     Err(StoreError::Caller(format!(
-        "the endpoint {endpoint} is without TLS{example}: everybody on the way would see what the cloud \
-         sees. Use https://, or set {permission}=true if nobody is (an emulator on this machine)"
+        "the endpoint {endpoint} is without TLS{example}: everybody on the way would see what the \
+         cloud sees. Use https://, or set {permission}=true if nobody is (an emulator on this \
+         machine)"
     )))
 }
 

@@ -1,5 +1,5 @@
-//! Errors by blame, in words of our own: an error of the library may quote a server's reply, which may
-//! quote our request.
+//! Errors by blame, in words of our own: an error of the library may quote a server's reply, which
+//! may quote our request.
 
 use std::error::Error;
 
@@ -23,8 +23,8 @@ pub(crate) enum Blame {
     Denied,
     /// An answer that says somewhere else: at opening the settings are wrong.
     Elsewhere,
-    /// An answer that says that all of it is gone: at opening the settings are wrong, unless somebody
-    /// knows that it was there ([`is_gone`]).
+    /// An answer that says that all of it is gone: at opening the settings are wrong, unless
+    /// somebody knows that it was there ([`is_gone`]).
     Gone,
 }
 
@@ -77,7 +77,8 @@ pub(crate) fn store_error(error: &object_store::Error) -> StoreError {
     failure(error).into()
 }
 
-/// The same while a store is being opened, where what is denied, or not there, is the caller's to put right.
+/// The same while a store is being opened, where what is denied, or not there, is the caller's to
+/// put right.
 pub(crate) fn at_opening(failure: Failure) -> StoreError {
     match failure.blame {
         Blame::Denied | Blame::Elsewhere | Blame::Gone => StoreError::Caller(failure.words),
@@ -85,8 +86,8 @@ pub(crate) fn at_opening(failure: Failure) -> StoreError {
     }
 }
 
-/// Whether these words of a store that is opened say that there is nothing where it should be. Whoever has
-/// had a store there knows better than to blame the settings.
+/// Whether these words of a store that is opened say that there is nothing where it should be.
+/// Whoever has had a store there knows better than to blame the settings.
 pub fn is_gone(words: &str) -> bool {
     [NO_BUCKET, NO_TABLE].iter().any(|gone| words.starts_with(gone))
 }

@@ -6,8 +6,8 @@
 //! 4. *Misbehaved*: an answer that there is not to what was asked.
 //! 5. Or it is an answer: no such object, or a condition that does not hold.
 //!
-//! A deletion of many is answered with a success and an error for some of them in the body; what such an
-//! error would mean by itself it means there, too.
+//! A deletion of many is answered with a success and an error for some of them in the body; what
+//! such an error would mean by itself it means there, too.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -39,18 +39,21 @@ pub(crate) fn of_answer(status: StatusCode, code: &str, asked: Asked) -> Result<
             "{}; create it first, or correct the store URL",
             error::NO_BUCKET
         )),
-        // Some servers answer so to a key that they do not know, and that does not mean no such object.
+        // Some servers answer so to a key that they do not know, and that does not mean no such
+        // object.
         401 | 403 | 404 => Failure::denied(format!(
-            "the object store refused the credentials ({said}): check the key in the environment, the \
-             machine's clock, and that the key may read, write, list and delete in that bucket"
+            "the object store refused the credentials ({said}): check the key in the environment, \
+             the machine's clock, and that the key may read, write, list and delete in that bucket"
         )),
         402 => Failure::denied(format!("{words}: it wants to be paid")),
         405 | 501 => Failure::denied(format!(
             "the object store does not know how to do what it was asked ({said}): it is unsuitable"
         )),
-        // S3 redirects whoever has the wrong region, so to redirect is not to lie. Nobody follows it.
+        // S3 redirects whoever has the wrong region, so to redirect is not to lie. Nobody follows
+        // it.
         300..=303 | 305..=399 => Failure::elsewhere(format!(
-            "the object store does not take the request ({said}): check region (AWS_REGION) and endpoint"
+            "the object store does not take the request ({said}): check region (AWS_REGION) and \
+             endpoint"
         )),
         304 | 412 => Failure::misbehaved(format!("{words} where no condition was asked for")),
         409 if code == EXISTS => {
@@ -60,15 +63,16 @@ pub(crate) fn of_answer(status: StatusCode, code: &str, asked: Asked) -> Result<
         409 | 423 | 425 => Failure::absent(words),
         100..=299 => Failure::misbehaved(words),
         _ => Failure::denied(format!(
-            "the object store does not take the request ({said}): check region (AWS_REGION) and endpoint"
+            "the object store does not take the request ({said}): check region (AWS_REGION) and \
+             endpoint"
         )),
     };
     Err(Attempt::Over(failure))
 }
 
-/// What a successful reply to a post says: a deletion of many fails object by object in it, the end of an
-/// upload as a whole. What the library is to have of it: never an error that it would look for among what
-/// it asked about.
+/// What a successful reply to a post says: a deletion of many fails object by object in it, the end
+/// of an upload as a whole. What the library is to have of it: never an error that it would look
+/// for among what it asked about.
 pub(crate) fn of_post(body: Bytes, is_deletion: bool) -> Result<Bytes, Attempt> {
     let text = String::from_utf8_lossy(&body);
     if is_deletion && !text.contains("<DeleteResult") && text.contains("HTTP/1.") {
@@ -90,8 +94,8 @@ pub(crate) fn of_post(body: Bytes, is_deletion: bool) -> Result<Bytes, Attempt> 
     }
 }
 
-/// Azure's reply to a deletion of many: an answer a part, with its status. What was not there is as good
-/// as deleted.
+/// Azure's reply to a deletion of many: an answer a part, with its status. What was not there is as
+/// good as deleted.
 fn of_parts(text: &str) -> Result<Bytes, Attempt> {
     let mut kept = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

@@ -7,13 +7,13 @@
 //! blobs/NAME                                  a blob
 //! ```
 //!
-//! Numbers are hexadecimal of fixed width, so that a list comes in their order. `D` is the chunk's last
-//! digit: providers spread load over ranges of names, and an array that is used evenly uses all sixteen
-//! folders evenly, however large it is; and sixteen lists can run side by side.
+//! Numbers are hexadecimal of fixed width, so that a list comes in their order. `D` is the chunk's
+//! last digit: providers spread load over ranges of names, and an array that is used evenly uses
+//! all sixteen folders evenly, however large it is; and sixteen lists can run side by side.
 //!
 //! A blob's name is kept readable: its segments between `/` are written as the names of files are
-//! (`fogbank_store::shape::blob_file_name`), an empty one as `%`, which no other becomes. All but the last
-//! end with `~`: some servers keep objects as files, where `a` and `a/b` cannot both be.
+//! (`fogbank_store::shape::blob_file_name`), an empty one as `%`, which no other becomes. All but
+//! the last end with `~`: some servers keep objects as files, where `a` and `a/b` cannot both be.
 
 use fogbank_store::shape::{blob_file_name, blob_name};
 use fogbank_store::{ArrayId, ChunkName, Result, StoreError};

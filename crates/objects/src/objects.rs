@@ -1,7 +1,7 @@
 //! One object at a time, in this crate's terms: read, put, list, and deletion of many.
 //!
-//! *Not there* is a value. What a put's condition did is one of three things: done, not done since the
-//! condition does not hold, or an error; an error says that nobody knows (`retry`).
+//! *Not there* is a value. What a put's condition did is one of three things: done, not done since
+//! the condition does not hold, or an error; an error says that nobody knows (`retry`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -164,8 +164,9 @@ impl Objects {
         failed.map_or(Ok(()), Err)
     }
 
-    /// What `parse` knows of the objects in a folder and below, page by page. Ends when there are no more
-    /// pages, or when `names_max` or more have come, foreign ones too; nothing but what is parsed is kept.
+    /// What `parse` knows of the objects in a folder and below, page by page. Ends when there are
+    /// no more pages, or when `names_max` or more have come, foreign ones too; nothing but what is
+    /// parsed is kept.
     pub(crate) async fn list<T>(
         &self,
         folder: &Path,
@@ -192,7 +193,8 @@ impl Objects {
             if names >= names_max {
                 return Ok(parsed);
             }
-            // Pages may be short, and with Azure empty; but a list of nothing does not go on for ever.
+            // Pages may be short, and with Azure empty; but a list of nothing does not go on for
+            // ever.
             let endless = pages > names_max + EMPTY_PAGES || from.as_ref() == Some(&next);
             if endless || next.len() > PAGE_TOKEN_BYTES_MAX {
                 return Err(StoreError::Misbehaved("a list that does not come on".into()));

@@ -1,7 +1,7 @@
 //! The profile of Amazon's own tools: a key in `~/.aws/credentials`, if there is one.
 //!
-//! Only what stands there as it is. A profile that gets its key from elsewhere (single sign-on, an assumed
-//! role, a program) is refused with the command that brings the key into the environment.
+//! Only what stands there as it is. A profile that gets its key from elsewhere (single sign-on, an
+//! assumed role, a program) is refused with the command that brings the key into the environment.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -17,7 +17,8 @@ pub(crate) struct Profile {
     pub token: Option<String>,
 }
 
-/// The key of `AWS_PROFILE`, or of the profile `default`; `None` if nobody asked for one and there is none.
+/// The key of `AWS_PROFILE`, or of the profile `default`; `None` if nobody asked for one and there
+/// is none.
 pub(crate) fn read(env: &Environment) -> Result<Option<Profile>> {
     let asked = env.get("AWS_PROFILE");
     let name = asked.unwrap_or("default");

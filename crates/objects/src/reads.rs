@@ -1,12 +1,13 @@
 //! Reads of cells: which ranges are asked for, and what they bring.
 //!
-//! The rule, public and a function of the call alone: all cells asked of one chunk version in one call are
-//! taken together in their order; where at most `gap_bytes` lie between one and the next, both are
-//! in one range and what is between is read through and dropped. A range is one GET. Ranges leave in
-//! the order in which their chunk versions come first in the call, within one by place.
+//! The rule, public and a function of the call alone: all cells asked of one chunk version in one
+//! call are taken together in their order; where at most `gap_bytes` lie between one and the next,
+//! both are in one range and what is between is read through and dropped. A range is one GET.
+//! Ranges leave in the order in which their chunk versions come first in the call, within one by
+//! place.
 //!
-//! Reading through shows the cloud nothing: from the cells asked for, which it would be told one by one
-//! otherwise, it can work out the ranges itself. What is read through is not looked at.
+//! Reading through shows the cloud nothing: from the cells asked for, which it would be told one by
+//! one otherwise, it can work out the ranges itself. What is read through is not looked at.
 
 use std::ops::Range;
 
@@ -129,7 +130,9 @@ mod tests {
     proptest! {
         #[test]
         fn every_cell_comes_back_and_the_gaps_are_as_the_rule_says(
-            reads in prop::collection::vec((0u32..4, prop::collection::btree_set(0u16..12, 0..12)), 0..9),
+            reads in prop::collection::vec(
+                (0u32..4, prop::collection::btree_set(0u16..12, 0..12)), 0..9
+            ),
             gap_bytes in 0u64..60,
         ) {
             let mut call = CellReads::default();
@@ -148,7 +151,8 @@ mod tests {
                 let whole = content(SHAPE, read.chunk);
                 for &cell in read.cells {
                     let start = cell as usize * 10;
-                    prop_assert_eq!(reply.next(), Some(&Cell::Bytes(whole.slice(start..start + 10))));
+                    let cell = Cell::Bytes(whole.slice(start..start + 10));
+                    prop_assert_eq!(reply.next(), Some(&cell));
                 }
             }
             for pair in ranges.windows(2).filter(|pair| pair[0].chunk == pair[1].chunk) {

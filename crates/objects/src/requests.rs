@@ -1,9 +1,11 @@
-//! One request at a time on its way: how many are, how much of a reply is read, when it is sent again.
+//! One request at a time on its way: how many are, how much of a reply is read, when it is sent
+//! again.
 //!
-//! 1. A request waits for one of the places (`requests_max`), first come first served, and keeps it over
-//!    all its tries: while a server throttles, less is under way.
-//! 2. Its reply is read whole before anybody sees it, and no further than the request allows: a reply
-//!    that is longer, of another range, or of an object of another length is a server that misbehaves.
+//! 1. A request waits for one of the places (`requests_max`), first come first served, and keeps it
+//!    over all its tries: while a server throttles, less is under way.
+//! 2. Its reply is read whole before anybody sees it, and no further than the request allows: a
+//!    reply that is longer, of another range, or of an object of another length is a server that
+//!    misbehaves.
 //! 3. What is no answer is tried again or given up (`retry`).
 //!
 //! This sits below the library, as its HTTP service, so nothing that it sends goes past.
@@ -206,17 +208,18 @@ pub(crate) fn broken(error: HttpError) -> Attempt {
     Attempt::Failed(trouble, Failure::absent(words))
 }
 
-/// Whether a machine's own service is asked for a role's credentials: where there is none, waiting for
-/// it would not help.
+/// Whether a machine's own service is asked for a role's credentials: where there is none, waiting
+/// for it would not help.
 fn asks_who_we_are(request: &HttpRequest) -> bool {
     request.uri().host().is_some_and(|host| METADATA_HOSTS.contains(&host))
 }
 
 fn no_credentials() -> Failure {
     Failure::denied(
-        "there are no credentials in the environment, and no instance role answers on this machine: \
-         set those of your cloud's own tools (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, \
-         AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY, GOOGLE_APPLICATION_CREDENTIALS)",
+        "there are no credentials in the environment, and no instance role answers on this \
+         machine: set those of your cloud's own tools (AWS_ACCESS_KEY_ID and \
+         AWS_SECRET_ACCESS_KEY, AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY, \
+         GOOGLE_APPLICATION_CREDENTIALS)",
     )
 }
 
@@ -260,7 +263,8 @@ impl fmt::Debug for Service {
     }
 }
 
-/// A page of a list, or what became of as many deletions: a thousand names of 4 KiB with what is said of each.
+/// A page of a list, or what became of as many deletions: a thousand names of 4 KiB with what is
+/// said of each.
 const REPLY_BYTES_MAX: u64 = 4 << 20;
 const ERROR_BYTES_MAX: usize = 16 << 10;
 const METADATA_HOSTS: [&str; 4] =

@@ -1,15 +1,16 @@
 //! When a request is sent again, and when it must not be.
 //!
-//! Three things can become of a request: it was answered; it was *refused*, which is certain to have
-//! changed nothing (no connection, too many requests, a conflict with another one under way); or its
-//! outcome is *unknown* (the connection broke, the server failed). A refused request is sent again
-//! whatever it is; one of unknown outcome only if doing it twice is as good as once. A conditional put
-//! is not: a second one would find the first one's object in its way and take its own work for
-//! another's. That outcome goes to the caller, who reads back.
+//! Three things can become of a request: it was answered; it was *refused*, which is certain to
+//! have changed nothing (no connection, too many requests, a conflict with another one under way);
+//! or its outcome is *unknown* (the connection broke, the server failed). A refused request is sent
+//! again whatever it is; one of unknown outcome only if doing it twice is as good as once. A
+//! conditional put is not: a second one would find the first one's object in its way and take its
+//! own work for another's. That outcome goes to the caller, who reads back.
 //!
-//! Again means the same bytes, after a wait that depends on the number of tries alone, in the place that
-//! the request holds among those under way: so the cloud sees nothing but its own failures. The library's
-//! own retries are off: they wait for random times and repeat conditional puts whose outcome is unknown.
+//! Again means the same bytes, after a wait that depends on the number of tries alone, in the place
+//! that the request holds among those under way: so the cloud sees nothing but its own failures.
+//! The library's own retries are off: they wait for random times and repeat conditional puts whose
+//! outcome is unknown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +57,8 @@ impl Waits {
         Self { absent: absent.waits.clone(), throttled: throttled.waits.clone(), tried: [0, 0] }
     }
 
-    /// How long to wait before the same request is sent again; `None` if it must not be, or no more.
+    /// How long to wait before the same request is sent again; `None` if it must not be, or no
+    /// more.
     pub(crate) fn after(&mut self, trouble: Trouble, twice: Twice) -> Option<Duration> {
         let (waits, tried) = match (trouble, twice) {
             (Trouble::Unknown, Twice::Harmful) => return None,
@@ -77,7 +79,8 @@ pub(crate) enum Attempt {
     Over(Failure),
 }
 
-/// The places of requests under way, and the rule for sending one again: what all requests of a store share.
+/// The places of requests under way, and the rule for sending one again: what all requests of a
+/// store share.
 pub(crate) struct Tries {
     places: Semaphore,
     clock: Arc<dyn Clock>,
@@ -114,7 +117,8 @@ impl Tries {
 }
 
 impl Place<'_> {
-    /// Returns when the same request is to be sent again after this `attempt`; what failed if it is not.
+    /// Returns when the same request is to be sent again after this `attempt`; what failed if it is
+    /// not.
     pub(crate) async fn again(&mut self, attempt: Attempt, what: &str) -> Result<(), Failure> {
         let (trouble, failure) = match attempt {
             Attempt::Over(failure) => return Err(failure),
@@ -180,7 +184,8 @@ pub(crate) fn of_status(status: StatusCode, code: &str, conditional: bool) -> Op
 
 /// What a failure of the transport means.
 pub(crate) fn of_transport(kind: HttpErrorKind) -> Trouble {
-    // The library calls a connection that broke before the answer "request not sent". It may have been.
+    // The library calls a connection that broke before the answer "request not sent". It may have
+    // been.
     if kind == HttpErrorKind::Connect { Trouble::Refused } else { Trouble::Unknown }
 }
 

@@ -32,8 +32,9 @@ use crate::url::ObjectsUrl;
 pub struct ObjectsOptions {
     /// Requests under way at once, over all calls.
     pub requests_max: usize,
-    /// Two cells with at most so many bytes between them are read by one request. A request costs as much
-    /// as some 4 KB sent out of a provider's network, or as much time as some tens of KB of a fast link.
+    /// Two cells with at most so many bytes between them are read by one request. A request costs
+    /// as much as some 4 KB sent out of a provider's network, or as much time as some tens of KB of
+    /// a fast link.
     pub gap_bytes: u64,
     /// A chunk of more bytes goes up in parts.
     pub parts_from_bytes: usize,
@@ -71,12 +72,13 @@ pub struct ObjectsStore {
 }
 
 impl ObjectsStore {
-    /// Opens the store at `url` with the credentials of `environment`, and sees that both are right. Writes
-    /// nothing.
+    /// Opens the store at `url` with the credentials of `environment`, and sees that both are
+    /// right. Writes nothing.
     ///
     /// # Errors
-    /// [`fogbank_store::StoreError::Caller`] for a bucket that is not there, credentials that are refused,
-    /// or an endpoint without TLS; [`fogbank_store::StoreError::Absent`] if nobody answers.
+    /// [`fogbank_store::StoreError::Caller`] for a bucket that is not there, credentials that are
+    /// refused, or an endpoint without TLS; [`fogbank_store::StoreError::Absent`] if nobody
+    /// answers.
     pub async fn open(
         url: &ObjectsUrl,
         environment: &Environment,

@@ -23,8 +23,8 @@ impl FromStr for TableUrl {
     fn from_str(url: &str) -> Result<Self> {
         let wrong = || {
             StoreError::Caller(
-                "a store URL of a table is dynamodb://TABLE/PREFIX, with ?requests=N (1 to 4096 at once) \
-                 if you like, and no credentials: set them in the environment"
+                "a store URL of a table is dynamodb://TABLE/PREFIX, with ?requests=N (1 to 4096 at \
+                 once) if you like, and no credentials: set them in the environment"
                     .into(),
             )
         };

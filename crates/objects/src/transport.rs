@@ -1,16 +1,18 @@
 //! The HTTP client under everything that goes to a cloud. It follows no redirect.
 //!
-//! The library's own client follows ten of them. So whoever answers could send a request of the proxy's,
-//! with its body if that is in one piece, to any address in the network that trusts the proxy. A redirect is a reply like
-//! any other: it says that this place does not take the request (`requests`).
+//! The library's own client follows ten of them. So whoever answers could send a request of the
+//! proxy's, with its body if that is in one piece, to any address in the network that trusts the
+//! proxy. A redirect is a reply like any other: it says that this place does not take the request
+//! (`requests`).
 //!
-//! The library cannot be asked for less, so this builds the same client from the same options: those that
-//! [`credentials`](crate::credentials) sets and those that the library changes for the services that give
-//! out credentials. Authorities come beside the options, which do not show theirs. The proxies of
-//! `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are found by reqwest, as before.
+//! The library cannot be asked for less, so this builds the same client from the same options:
+//! those that [`credentials`](crate::credentials) sets and those that the library changes for the
+//! services that give out credentials. Authorities come beside the options, which do not show
+//! theirs. The proxies of `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY` are found by
+//! reqwest, as before.
 //!
-//! What the cloud sees: connections go to the addresses of its name in turn, so which one is next follows
-//! from how many were made.
+//! What the cloud sees: connections go to the addresses of its name in turn, so which one is next
+//! follows from how many were made.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,8 +57,8 @@ const TIMEOUTS: [(ClientConfigKey, Set); 2] = [
     (ClientConfigKey::Timeout, reqwest::ClientBuilder::timeout),
 ];
 
-/// A provider's name has several addresses, and each connection begins with the next of them, so the load
-/// is spread.
+/// A provider's name has several addresses, and each connection begins with the next of them, so
+/// the load is spread.
 #[derive(Default)]
 struct InTurn(AtomicUsize);
 

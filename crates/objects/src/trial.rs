@@ -1,9 +1,10 @@
-//! Whether a server can hold a store at all: everything that one stands on is tried before the first array
-//! is made, with a small blob that is gone afterwards.
+//! Whether a server can hold a store at all: everything that one stands on is tried before the
+//! first array is made, with a small blob that is gone afterwards.
 //!
-//! Conditions are tried both ways. A server that takes no notice of those that do not hold lets two proxies
-//! write one store; one that refuses those that hold (Ceph's did, of a tag in the quotes in which it gave
-//! it) serves until the first commit, which looks then as if somebody had taken the record away.
+//! Conditions are tried both ways. A server that takes no notice of those that do not hold lets two
+//! proxies write one store; one that refuses those that hold (Ceph's did, of a tag in the quotes in
+//! which it gave it) serves until the first commit, which looks then as if somebody had taken the
+//! record away.
 //!
 //! What the cloud sees: the same requests at every making of a store, and that it is suitable.
 
@@ -51,8 +52,8 @@ async fn conditions(store: &impl Store) -> Result<()> {
     };
     if done(put(&second, PutCondition::IfAbsent).await?).is_some() {
         return Err(lacking(
-            "it takes no notice of conditional puts (If-None-Match), which keep two proxies from writing \
-             one store",
+            "it takes no notice of conditional puts (If-None-Match), which keep two proxies from \
+             writing one store",
         ));
     }
     let found = store.blob_get(NAME).await?;
@@ -66,8 +67,8 @@ async fn conditions(store: &impl Store) -> Result<()> {
     };
     if done(put(&first, PutCondition::IfUnchanged(read)).await?).is_some() {
         return Err(lacking(
-            "it takes no notice of the tag of a put (If-Match), which keeps two proxies from writing one \
-             store",
+            "it takes no notice of the tag of a put (If-Match), which keeps two proxies from \
+             writing one store",
         ));
     }
     let third = Bytes::from_static(LAST);
@@ -107,8 +108,8 @@ fn done(outcome: PutOutcome) -> Option<BlobTag> {
 /// That a server is none that can hold a store, and why.
 pub(crate) fn lacking(what: &str) -> StoreError {
     StoreError::Refused(format!(
-        "this server is unsuitable, it lacks what a store stands on: {what}; use another server, or a \
-         version of it that has this. Nothing was stored"
+        "this server is unsuitable, it lacks what a store stands on: {what}; use another server, \
+         or a version of it that has this. Nothing was stored"
     ))
 }
 

@@ -1,7 +1,8 @@
 //! URLs of object stores: `s3://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`, `gs://BUCKET/PREFIX`.
 //!
-//! Settings of this crate may follow as a query: `?requests=64&gap=16384`. Credentials and endpoints never
-//! stand in a URL, which others of the machine can read; they come from the environment.
+//! Settings of this crate may follow as a query: `?requests=64&gap=16384`. Credentials and
+//! endpoints never stand in a URL, which others of the machine can read; they come from the
+//! environment.
 
 use std::str::FromStr;
 

@@ -222,7 +222,8 @@ async fn a_server_that_answers_something_else_misbehaves() {
     assert_eq!(read(&store, 1).await.unwrap(), [Cell::Bytes(vec![1; 100].into())]);
 }
 
-/// The object that holds the shape of an array is the cloud's: who opens a store again does not go by it.
+/// The object that holds the shape of an array is the cloud's: who opens a store again does not go
+/// by it.
 #[tokio::test]
 async fn a_shape_that_the_cloud_says_decides_nothing() {
     let (server, between, store) = scene().await;
@@ -324,8 +325,8 @@ async fn a_tag_is_no_longer_than_tags_are() {
     }
 }
 
-/// A cloud that names another place could have the proxy send requests to anybody in the network that trusts
-/// it.
+/// A cloud that names another place could have the proxy send requests to anybody in the network
+/// that trusts it.
 #[tokio::test]
 async fn nobody_is_sent_elsewhere() {
     let (server, between, store) = scene().await;
@@ -442,8 +443,8 @@ const UNSUITABLE: &[(&str, Quirk)] = &[
     }),
 ];
 
-/// Both ways: who refused the tag that he gave himself was found out at the first commit, and told as an
-/// attack.
+/// Both ways: who refused the tag that he gave himself was found out at the first commit, and told
+/// as an attack.
 #[tokio::test]
 async fn a_server_that_cannot_hold_a_store_is_told_so_before_it_holds_one() {
     for (said, quirk) in UNSUITABLE {
@@ -498,14 +499,14 @@ fn blamed<T>(outcome: &Result<T, StoreError>) -> &'static str {
     }
 }
 
-/// The same status means the same whatever was asked; what a condition or a missing object is depends on
-/// that.
+/// The same status means the same whatever was asked; what a condition or a missing object is
+/// depends on that.
 #[tokio::test]
 async fn a_status_is_somebodys_whatever_was_asked() {
     let (_server, between, store) = scene().await;
     store.write_chunks(vec![chunk(1)]).await.unwrap();
-    // Status and word; what they mean to a get, a put, a put under a condition, a deletion, a list, a read
-    // of cells, and a write of chunks, which reads back.
+    // Status and word; what they mean to a get, a put, a put under a condition, a deletion, a list,
+    // a read of cells, and a write of chunks, which reads back.
     type Row = (&'static str, &'static str, [&'static str; 7]);
     let table: &[Row] = &[
         ("403 Forbidden", "AccessDenied", ["refusing"; 7]),
@@ -542,8 +543,9 @@ async fn a_status_is_somebodys_whatever_was_asked() {
     }
 }
 
-/// The reply to a deletion of many is a success, and says of each object what became of it. Names in it are
-/// the server's: the library looks for them among those that were asked about, and would not survive another.
+/// The reply to a deletion of many is a success, and says of each object what became of it. Names
+/// in it are the server's: the library looks for them among those that were asked about, and would
+/// not survive another.
 #[tokio::test]
 async fn a_deletion_that_fails_for_one_object_is_told_as_what_it_is() {
     let (_server, between, store) = scene().await;

@@ -1,5 +1,5 @@
-//! Every kind of object store, by real servers that run on this machine: what the suite of back ends asks
-//! for, what happens when one dies in the middle, and what is said of wrong settings.
+//! Every kind of object store, by real servers that run on this machine: what the suite of back
+//! ends asks for, what happens when one dies in the middle, and what is said of wrong settings.
 #![allow(clippy::unwrap_used)] // a test
 
 #[path = "server/mod.rs"]

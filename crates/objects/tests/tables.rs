@@ -1,5 +1,6 @@
-//! DynamoDB, by Amazon's own server for one machine: what the suite of back ends asks for, what becomes of a
-//! call when requests get lost, are throttled, or are answered by a liar, and what is said of wrong settings.
+//! DynamoDB, by Amazon's own server for one machine: what the suite of back ends asks for, what
+//! becomes of a call when requests get lost, are throttled, or are answered by a liar, and what is
+//! said of wrong settings.
 #![allow(clippy::unwrap_used)] // a test
 
 #[path = "server/between.rs"]

@@ -3,14 +3,15 @@
 //! # The contract
 //!
 //! 1. [`BatchEngine`]: reads, writes and commits; every call of one kind looks the same.
-//! 2. [`RecoverableEngine`]: what it needs besides to outlive its process. What a batch is about to read
-//!    goes to a [`ReadJournal`] first; a commit returns what leads from one trusted state to the next.
+//! 2. [`RecoverableEngine`]: what it needs besides to outlive its process. What a batch is about to
+//!    read goes to a [`ReadJournal`] first; a commit returns what leads from one trusted state to
+//!    the next.
 //! 3. [`recover`]: after a stop, the epochs committed since the checkpoint again, without I/O; then
 //!    exactly the reads of the epoch that was open. What is left of that epoch is for the caller to
 //!    complete, with dummies: he knows how many batches it has.
 //!
-//! What the cloud sees of a recovery: the cells of before, an epoch of its usual shape, and that there
-//! was a stop.
+//! What the cloud sees of a recovery: the cells of before, an epoch of its usual shape, and that
+//! there was a stop.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -46,22 +47,22 @@ pub trait BatchEngine: Send {
     /// holds nothing. Every cell of the batch has arrived and verified before this returns.
     async fn read_batch(&mut self, addresses: &[Address]) -> Result<Vec<Option<Bytes>>>;
 
-    /// As [`BatchEngine::read_batch`], but returns when the batch is on its way: further ones may be
-    /// sent before it has arrived. Then nothing but [`BatchEngine::start_read`] and
+    /// As [`BatchEngine::read_batch`], but returns when the batch is on its way: further ones may
+    /// be sent before it has arrived. Then nothing but [`BatchEngine::start_read`] and
     /// [`BatchEngine::finish_read`] may be called until all have.
     async fn start_read(&mut self, addresses: &[Address]) -> Result<()> {
         let _ = addresses;
         Err(Error::Caller("this engine reads one batch at a time".into()))
     }
 
-    /// Waits until the next batch may be started: every message of those before has been sent, or is
-    /// about to be. Calling it first keeps the time of [`BatchEngine::start_read`] the caller's.
+    /// Waits until the next batch may be started: every message of those before has been sent, or
+    /// is about to be. Calling it first keeps the time of [`BatchEngine::start_read`] the caller's.
     async fn ready_to_start(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// The reply of the oldest batch that was started, when every cell of it has arrived and verified.
-    /// May be given up and called again. An error of any batch under way ends it.
+    /// The reply of the oldest batch that was started, when every cell of it has arrived and
+    /// verified. May be given up and called again. An error of any batch under way ends it.
     async fn finish_read(&mut self) -> Result<Vec<Option<Bytes>>> {
         Err(Error::Caller("this engine reads one batch at a time".into()))
     }
@@ -91,8 +92,8 @@ pub trait BatchEngine: Send {
         Err(Error::Caller("this engine cannot be scanned".into()))
     }
 
-    /// The engine's trusted state between epochs, for a checkpoint: every section is made when it is
-    /// asked for.
+    /// The engine's trusted state between epochs, for a checkpoint: every section is made when it
+    /// is asked for.
     fn save(&mut self) -> Result<Sections<'_>>;
 }
 
@@ -127,8 +128,8 @@ pub trait Scanned: Send {
 /// Takes records of what is about to be read.
 #[async_trait]
 pub trait ReadJournal: Send + Sync {
-    /// Returns once `record` is durable. Records name blocks and where they are: they are secret and
-    /// have to be sealed. All records of a store have one length.
+    /// Returns once `record` is durable. Records name blocks and where they are: they are secret
+    /// and have to be sealed. All records of a store have one length.
     ///
     /// # Errors
     /// Any error stops the engine before it reads.
@@ -151,27 +152,28 @@ pub trait RecoverableEngine: BatchEngine {
     fn set_journal(&mut self, journal: Box<dyn ReadJournal>);
 
     /// Brings the state from one commit to the next, without I/O: `delta` is what
-    /// [`BatchEngine::commit`] returned for the epoch that follows the one this engine stands at. What
-    /// the epoch superseded may or may not have been deleted: [`RecoverableEngine::sweep`] afterwards.
+    /// [`BatchEngine::commit`] returned for the epoch that follows the one this engine stands at.
+    /// What the epoch superseded may or may not have been deleted: [`RecoverableEngine::sweep`]
+    /// afterwards.
     ///
     /// # Errors
-    /// [`Error::Caller`] if an epoch is open or the delta is of this opening; [`Error::Bug`] if it does
-    /// not follow what this engine stands at. The engine has stopped then.
+    /// [`Error::Caller`] if an epoch is open or the delta is of this opening; [`Error::Bug`] if it
+    /// does not follow what this engine stands at. The engine has stopped then.
     fn replay_epoch(&mut self, delta: &[Section]) -> Result<()>;
 
     /// Reads exactly what the batch recorded as `record` read, on the state it was planned on: the
-    /// restored checkpoint, the epochs committed since, then record by record. A write batch is replayed
-    /// without its writes, so it has to be the last batch of its epoch. Nothing is journalled, for it is
-    /// in the journal.
+    /// restored checkpoint, the epochs committed since, then record by record. A write batch is
+    /// replayed without its writes, so it has to be the last batch of its epoch. Nothing is
+    /// journalled, for it is in the journal.
     ///
     /// # Errors
     /// [`Error::Caller`] if `record` is none of this store; otherwise as for a batch.
     async fn replay(&mut self, record: &[u8]) -> Result<Replayed>;
 
-    /// Deletes every chunk version of earlier openings that is not current: what a proxy that died left
-    /// behind. What a list leaves out the next opening deletes. To be called between epochs, after
-    /// recovery. Versions of later openings are those of a proxy that has overtaken this one, which does
-    /// not know it yet.
+    /// Deletes every chunk version of earlier openings that is not current: what a proxy that died
+    /// left behind. What a list leaves out the next opening deletes. To be called between epochs,
+    /// after recovery. Versions of later openings are those of a proxy that has overtaken this one,
+    /// which does not know it yet.
     ///
     /// # Errors
     /// As for a batch.
@@ -190,10 +192,10 @@ pub struct OpenEpoch {
     pub written: bool,
 }
 
-/// Brings an engine that is as the checkpoint of `recovered` left it to where its proxy stopped. The
-/// epoch that was open then, if there was one: it is to be completed with dummies and committed without
-/// its writes, so whatever its transactions did never was. `progress` is told how many of how many steps
-/// are done.
+/// Brings an engine that is as the checkpoint of `recovered` left it to where its proxy stopped.
+/// The epoch that was open then, if there was one: it is to be completed with dummies and committed
+/// without its writes, so whatever its transactions did never was. `progress` is told how many of
+/// how many steps are done.
 ///
 /// # Errors
 /// Those of [`RecoverableEngine::replay_epoch`] and [`RecoverableEngine::replay`].

@@ -1,10 +1,10 @@
 //! Leaks made on purpose, so that whoever looks for leaks can be shown one.
 //!
-//! An honest rule of an engine that a canary may break asks the engine's `Canary` for its bound or its
-//! order; `ring`, `tao` and `immediate` have one each. In what ships it has no size and gives
-//! the honest answer at compile time; nothing of a leak is left in the code. Under the feature `canaries`, which
-//! is for tests alone and which `scripts/check-edges.sh` keeps out of the binary, an engine can be
-//! told to leak one thing.
+//! An honest rule of an engine that a canary may break asks the engine's `Canary` for its bound or
+//! its order; `ring`, `tao` and `immediate` have one each. In what ships it has no size and gives
+//! the honest answer at compile time; nothing of a leak is left in the code. Under the feature
+//! `canaries`, which is for tests alone and which `scripts/check-edges.sh` keeps out of the binary,
+//! an engine can be told to leak one thing.
 
 /// What is looked for in a binary that must not hold canaries.
 #[cfg(feature = "canaries")]
@@ -21,7 +21,8 @@ macro_rules! canary {
         state { $($(#[$of_field:meta])* $field:ident: $type:ty,)* }
         asks { $($(#[$of_question:meta])* $question:ident: $asked:ident,)* }
         $($(#[$of_rule:meta])*
-        fn $rule:ident($($parameter:tt)*) $(-> $answer:ty)? { $($honest:tt)* } or { $($leaky:tt)* })*
+        fn $rule:ident($($parameter:tt)*) $(-> $answer:ty)?
+            { $($honest:tt)* } or { $($leaky:tt)* })*
     ) => {
         /// What the engine leaks. Each names the rule it breaks.
         #[cfg(feature = "canaries")]

@@ -5,8 +5,8 @@
 //! | 1 | shape: format, capacity, value bytes, the engine's own; opening that saved, the engine's counters | fixed |
 //! | 2 | of a tree: leaf of every address, or all ones | 4 N |
 //!
-//! A checkpoint is continued by the shape that saved it, in a later opening only: a version that the
-//! same opening used twice would give one nonce to two texts.
+//! A checkpoint is continued by the shape that saved it, in a later opening only: a version that
+//! the same opening used twice would give one nonce to two texts.
 
 use fogbank_durable::{SectionReader, SectionWriter, take};
 

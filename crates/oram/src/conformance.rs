@@ -1,7 +1,7 @@
 //! The suite that every batched engine passes: the engine beside a plain map.
 //!
-//! Sizes are awkward on purpose: one address, one byte, batches of one, capacities at and just above
-//! powers of two.
+//! Sizes are awkward on purpose: one address, one byte, batches of one, capacities at and just
+//! above powers of two.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -12,16 +12,16 @@
 //! - **Dummies.** S minimises the offline cost `(2Z + S)(1 + Pr[Poisson(A) > S]) / A`: an eviction
 //!   reads Z and writes Z + S slots, and a bucket read more than S times between two evictions is
 //!   reshuffled early at the same price.
-//! - **Tree top.** If the levels above t are kept in the proxy without a bound on each bucket, their
-//!   blocks together with the stash number at most `Z * (2^t - 1) + R + A - 1` with the same
+//! - **Tree top.** If the levels above t are kept in the proxy without a bound on each bucket,
+//!   their blocks together with the stash number at most `Z * (2^t - 1) + R + A - 1` with the same
 //!   probability: run the ordinary scheme beside it on the same leaves. Every eviction can place at
 //!   level t and below whatever the ordinary one can, because it sees a superset of the candidates
 //!   and the same buckets; so what it holds above is at most what the ordinary scheme holds in its
 //!   stash and in the 2^t - 1 buckets above level t.
 //!
-//! A Path ORAM bucket ([`BucketShape::path`]) has no dummies of its own and is read and rewritten whole by
-//! every access on its path: S = 0 and A = 1. There the height is the least with `N <= Z * 2^L`, and how
-//! large the stash gets is measured, not proven, for the Z that anybody uses.
+//! A Path ORAM bucket ([`BucketShape::path`]) has no dummies of its own and is read and rewritten
+//! whole by every access on its path: S = 0 and A = 1. There the height is the least with `N <= Z *
+//! 2^L`, and how large the stash gets is measured, not proven, for the Z that anybody uses.
 //!
 //! Paper: Ring ORAM section 5 (as cited by Obladi section 7); Obladi section 10 for 100/196/168.
 
@@ -227,16 +227,17 @@ pub struct Geometry {
     pub tree: Tree,
     /// t: the levels above it are kept in the proxy.
     pub cached_levels: u8,
-    /// Blocks that may wait in the stash beyond what evictions leave there, since a cloud may hold the
-    /// paths back along which they would go down; none in an engine that waits for all of a batch.
+    /// Blocks that may wait in the stash beyond what evictions leave there, since a cloud may hold
+    /// the paths back along which they would go down; none in an engine that waits for all of a
+    /// batch.
     pub held_back_max: u32,
 }
 
 impl Geometry {
     /// Checks the parameters and derives the tree and the cached top.
     ///
-    /// `cache_bytes` is what the values in the cached top may take at most; the last three levels are
-    /// never cached.
+    /// `cache_bytes` is what the values in the cached top may take at most; the last three levels
+    /// are never cached.
     ///
     /// # Errors
     /// [`Error::Caller`] for a shape outside the limits.
@@ -354,9 +355,9 @@ impl Geometry {
     }
 }
 
-/// Blocks that wait above `paths` which a cloud holds back, but for a chance of `2^-bits`. It may hold those of
-/// one part of the tree; from one of them to the next the number of blocks that are mapped there is
-/// geometric with mean one, and Chernoff's bound holds for the sum.
+/// Blocks that wait above `paths` which a cloud holds back, but for a chance of `2^-bits`. It may
+/// hold those of one part of the tree; from one of them to the next the number of blocks that are
+/// mapped there is geometric with mean one, and Chernoff's bound holds for the sum.
 fn held_back_blocks(paths: usize, bits: f64) -> u32 {
     let paths = paths as f64;
     let bits_of = |blocks: f64| {

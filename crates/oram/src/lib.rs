@@ -77,7 +77,8 @@ pub enum Error {
     /// acknowledged.
     #[error("{0}")]
     Register(String),
-    /// The caller broke the contract of the call (too many addresses, a repeated one, wrong length).
+    /// The caller broke the contract of the call (too many addresses, a repeated one, wrong
+    /// length).
     #[error("wrong use of the engine: {0}")]
     Caller(String),
     /// An invariant of ours does not hold, or a bound that should hold with overwhelming

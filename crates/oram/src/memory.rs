@@ -16,8 +16,8 @@ pub struct ProxyMemory {
     pub journal: f64,
 }
 
-/// What a block costs in memory beside its bytes: its entry in a table that is half full, the counter of
-/// who holds it, and what an allocator rounds up.
+/// What a block costs in memory beside its bytes: its entry in a table that is half full, the
+/// counter of who holds it, and what an allocator rounds up.
 pub(crate) const BESIDE_A_VALUE: f64 = 128.0;
 /// A piece of a checkpoint that is under way: it is sealed and kept until it is acknowledged.
 pub(crate) const SEALED_PIECES_BYTES: f64 = 4e6;

@@ -67,8 +67,8 @@ impl Slab {
         self.buffers.get_mut(handle.0 as usize).map_or(&mut [], |buffer| buffer)
     }
 
-    /// Writes the plaintext of a cell, block id and value, under `handle`. The value is as long as a
-    /// buffer less its id.
+    /// Writes the plaintext of a cell, block id and value, under `handle`. The value is as long as
+    /// a buffer less its id.
     pub fn fill(&mut self, handle: Handle, block: u32, value: &[u8]) {
         let mut buffer = self.take(handle);
         let (id, rest) = buffer.split_at_mut(BLOCK_ID_BYTES.min(self.buffer_bytes));

@@ -1,7 +1,7 @@
 //! What a running process shows to whoever looks: a small HTTP server, and figures for Prometheus.
 //!
-//! It knows nothing of what it shows; the proxy and the storage server both use it. Whoever looks takes
-//! no thread of those who work.
+//! It knows nothing of what it shows; the proxy and the storage server both use it. Whoever looks
+//! takes no thread of those who work.
 
 mod http;
 mod prometheus;

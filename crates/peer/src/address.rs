@@ -23,7 +23,8 @@ pub struct PeerAddress {
 pub enum AddressError {
     /// A line is no address.
     #[error(
-        "line {0} is not register://HOST:PORT/TOKEN?pin=PIN; copy it from the server's file `address`"
+        "line {0} is not register://HOST:PORT/TOKEN?pin=PIN; copy it from the server's file \
+         `address`"
     )]
     Line(usize),
     /// Two lines name one server.

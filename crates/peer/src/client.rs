@@ -1,9 +1,9 @@
 //! The way from a proxy to one server.
 //!
-//! One connection, kept; calls take turns on it. A call has until its deadline: if the connection is
-//! lost it is made again and the same is asked again, which changes nothing that was done already.
-//! What was not answered whole leaves no connection behind, so that no late reply is taken for the
-//! next call's.
+//! One connection, kept; calls take turns on it. A call has until its deadline: if the connection
+//! is lost it is made again and the same is asked again, which changes nothing that was done
+//! already. What was not answered whole leaves no connection behind, so that no late reply is taken
+//! for the next call's.
 
 use std::sync::Arc;
 

@@ -5,7 +5,8 @@
 //! slot value    4 n, n: 16 promised | 24 stamp | value        magic "fogheld1"
 //! ```
 //! Invariant: what a call changed is synced before the call returns. If it cannot be, nothing is
-//! answered, and the file is read again at the next call: what a later call sees is what the disk has.
+//! answered, and the file is read again at the next call: what a later call sees is what the disk
+//! has.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};

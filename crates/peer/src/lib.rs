@@ -1,13 +1,13 @@
 //! A server that keeps a copy of the freshness register, and the way to it.
 //!
 //! A proxy keeps its register at a majority of 2f + 1 of these in trust domains of others
-//! (`QuorumRegister` of the crate `durable` has the protocol among them). This crate is one of them, and the
-//! network in between:
+//! (`QuorumRegister` of the crate `durable` has the protocol among them). This crate is one of
+//! them, and the network in between:
 //!
 //! 1. *first start*: the server makes a certificate of its own and a token, 32 random bytes, and
 //!    writes both, with where it listens, as one line into the file `address`;
-//! 2. *greeting*: the proxy connects by TLS, accepts the one certificate whose SHA-256 it knows, and
-//!    shows the token;
+//! 2. *greeting*: the proxy connects by TLS, accepts the one certificate whose SHA-256 it knows,
+//!    and shows the token;
 //! 3. *calls*: read and write of what is held under a name, one at a time; what a call changed is
 //!    durable on the server's disk before it is answered;
 //! 4. *client*: every call ends within a second; until then it connects again as often as it takes,
@@ -19,9 +19,9 @@
 //!   which follows from its key, reaches that store.
 //! - Whatever arrives, memory, disk and connections are bounded (`wire`, `server`).
 //!
-//! What the server sees: names, how often each is read and written and when - the beat of a store and
-//! its openings, which are public - and sealed values of constant length. What the network sees: TLS
-//! records of constant lengths at those times. The cloud sees nothing of it.
+//! What the server sees: names, how often each is read and written and when - the beat of a store
+//! and its openings, which are public - and sealed values of constant length. What the network
+//! sees: TLS records of constant lengths at those times. The cloud sees nothing of it.
 
 mod address;
 mod client;

@@ -77,8 +77,8 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// For whoever shows `token`: what is held in `folder`, which is made if there is none, for up to
-    /// `stores_max` stores and over up to `connections_max` connections.
+    /// For whoever shows `token`: what is held in `folder`, which is made if there is none, for up
+    /// to `stores_max` stores and over up to `connections_max` connections.
     ///
     /// # Errors
     /// As the system says.

@@ -9,8 +9,8 @@
 //! held      2 | 16 promised | 24 stamp | value
 //! refused   4 | why, in words
 //! ```
-//! A promise is a ballot (8 round, 8 nonce), a stamp a ballot and 8 number. A frame that is none of these
-//! ends the connection. No more memory is used than for one longest frame.
+//! A promise is a ballot (8 round, 8 nonce), a stamp a ballot and 8 number. A frame that is none of
+//! these ends the connection. No more memory is used than for one longest frame.
 
 use std::io::{self, ErrorKind};
 

@@ -2,7 +2,8 @@
 //!
 //! Both axes rescale by doubling: when time runs over the last column every two columns become one,
 //! and when a place lies beyond the last row every two rows become one. So one pass is enough, and
-//! two maps that began at the same time with columns of one width can always be brought to one scale.
+//! two maps that began at the same time with columns of one width can always be brought to one
+//! scale.
 
 use fogbank_env::Nanos;
 
@@ -39,7 +40,8 @@ impl HeatMap {
         map
     }
 
-    /// Counts `amount` touches of `place` at `at`; what lies before the origin is in the first column.
+    /// Counts `amount` touches of `place` at `at`; what lies before the origin is in the first
+    /// column.
     pub fn touch(&mut self, at: Nanos, place: u64, amount: u64) {
         self.announce(place.saturating_add(1));
         self.extend_to(at);

@@ -1,5 +1,5 @@
-//! What is drawn of a run: what was asked beside what the cloud saw, each as bands of heat over time. The
-//! auditor draws both into its page, the proxy into its live one.
+//! What is drawn of a run: what was asked beside what the cloud saw, each as bands of heat over
+//! time. The auditor draws both into its page, the proxy into its live one.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,13 @@
 //! How the processes of the binaries use the system's allocator (decision 0015).
 //!
-//! Buffers of an epoch are allocated on one thread and freed on another. With an arena for every few
-//! threads, the system allocator keeps what was freed in the arena where it was made, and each of
-//! them grows to the peak of its own: a million records of 1 KiB took 1.3 GB. Two arenas, one a core
-//! that works at a time, need less than a quarter of that.
+//! Buffers of an epoch are allocated on one thread and freed on another. With an arena for every
+//! few threads, the system allocator keeps what was freed in the arena where it was made, and each
+//! of them grows to the peak of its own: a million records of 1 KiB took 1.3 GB. Two arenas, one a
+//! core that works at a time, need less than a quarter of that.
 //!
 //! A buffer of some megabytes is asked of the system each time and given back, and every page of it
-//! comes as a fault and is cleared: a server that moves such buffers all day spends half of its time so.
+//! comes as a fault and is cleared: a server that moves such buffers all day spends half of its
+//! time so.
 
 /// Arenas of the process.
 #[cfg(target_env = "gnu")]
@@ -26,8 +27,8 @@ pub fn share_arenas() {
     unsafe { libc::mallopt(libc::M_ARENA_MAX, ARENAS) };
 }
 
-/// Keeps large buffers for the next use, and up to 256 MiB of them while there is none; to be called
-/// before there is a second thread.
+/// Keeps large buffers for the next use, and up to 256 MiB of them while there is none; to be
+/// called before there is a second thread.
 #[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "glibc takes this setting from no safe interface")]
 pub fn keep_large_buffers() {

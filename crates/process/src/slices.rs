@@ -59,8 +59,8 @@ fn set_slice(nanos: u64) -> io::Result<()> {
 #[expect(unsafe_code, reason = "no safe interface has this call")]
 fn attributes() -> io::Result<Attributes> {
     let mut attributes = Attributes::default();
-    // SAFETY: the pointer is to a value of ours that outlives the call, of the size that is passed, and
-    // any bytes are a value of it.
+    // SAFETY: the pointer is to a value of ours that outlives the call, of the size that is passed,
+    // and any bytes are a value of it.
     let done = unsafe {
         libc::syscall(libc::SYS_sched_getattr, 0, std::ptr::from_mut(&mut attributes), SIZE, 0)
     };
@@ -70,8 +70,8 @@ fn attributes() -> io::Result<Attributes> {
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "no safe interface has this call")]
 fn set(attributes: &Attributes) -> io::Result<()> {
-    // SAFETY: the pointer is to a value of ours that outlives the call and says its own size; the system
-    // only reads it.
+    // SAFETY: the pointer is to a value of ours that outlives the call and says its own size; the
+    // system only reads it.
     let done =
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(attributes), 0) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

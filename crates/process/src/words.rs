@@ -1,6 +1,6 @@
-//! Words for whoever typed a command, who may have gone: `fogbank plan | head -n 3` reads three lines, and
-//! a terminal can be closed under a server. `println!` and `eprintln!` panic then, and the panic takes down a
-//! store that was to be closed.
+//! Words for whoever typed a command, who may have gone: `fogbank plan | head -n 3` reads three
+//! lines, and a terminal can be closed under a server. `println!` and `eprintln!` panic then, and
+//! the panic takes down a store that was to be closed.
 
 use std::fmt::Arguments;
 use std::io::Write;

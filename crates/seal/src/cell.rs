@@ -50,7 +50,8 @@ impl CellKey {
         Self(aes_256_gcm(bytes))
     }
 
-    /// Seals in place: `cell` is the plaintext followed by [`TAG_BYTES`] bytes that receive the tag.
+    /// Seals in place: `cell` is the plaintext followed by [`TAG_BYTES`] bytes that receive the
+    /// tag.
     ///
     /// # Panics
     /// If `cell` is shorter than a tag: a fault of the caller's layout, never of input.

@@ -136,8 +136,8 @@ impl KeyRing {
         Some(Self { store, openings, master: master.copy() })
     }
 
-    /// The keys of the opening that drew `salt`, in the ring or not: by them it is told whether what
-    /// bears that salt is by somebody who has the key.
+    /// The keys of the opening that drew `salt`, in the ring or not: by them it is told whether
+    /// what bears that salt is by somebody who has the key.
     pub fn of_salt(&self, salt: Salt) -> IncarnationKeys {
         IncarnationKeys::derive(&self.master, self.store, salt)
     }

@@ -17,7 +17,8 @@ pub struct PermutationKey(Zeroizing<[u8; 32]>);
 /// [`crate::OrderKey`].
 pub struct Draws(pub(crate) ChaCha12Rng);
 
-/// Words of a stream that a tick owns, as a power of two, those before its draws, and those of a draw.
+/// Words of a stream that a tick owns, as a power of two, those before its draws, and those of a
+/// draw.
 const TICK_WORDS: u32 = 16 + 4;
 const ORDER_WORDS: u128 = 1 << 19;
 const DRAW_WORDS: u128 = 8;
@@ -41,9 +42,9 @@ impl PermutationKey {
         }
     }
 
-    /// The draws for a place, from the `nth` on: the same for the same, independent of those for all
-    /// other places and of the order. A draw apart has 8 words to itself; who takes several from one
-    /// `nth` takes the words of the following as well.
+    /// The draws for a place, from the `nth` on: the same for the same, independent of those for
+    /// all other places and of the order. A draw apart has 8 words to itself; who takes several
+    /// from one `nth` takes the words of the following as well.
     pub fn draws(&self, array: u8, chunk: u32, tick: u64, nth: u16) -> Draws {
         let mut stream = self.stream(array, chunk);
         let own = ORDER_WORDS + u128::from(nth) * DRAW_WORDS;

@@ -6,9 +6,9 @@ use zeroize::Zeroizing;
 
 use crate::{Forged, MasterKey, TAG_BYTES, digest};
 
-/// Seals what is kept outside: AES-256-GCM-SIV under a key derived from the master key, of use for any
-/// opening. The same *place* may come twice, after a restored snapshot of the proxy: with this cipher
-/// that shows at most whether the two values are one.
+/// Seals what is kept outside: AES-256-GCM-SIV under a key derived from the master key, of use for
+/// any opening. The same *place* may come twice, after a restored snapshot of the proxy: with this
+/// cipher that shows at most whether the two values are one.
 pub struct RegisterKey(LessSafeKey);
 
 impl RegisterKey {

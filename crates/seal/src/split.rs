@@ -104,8 +104,8 @@ impl SplitKeys {
         self.store
     }
 
-    /// What stands under all records of a level that a job of a partition wrote: whoever has them all
-    /// sees whether one was altered.
+    /// What stands under all records of a level that a job of a partition wrote: whoever has them
+    /// all sees whether one was altered.
     pub fn seal_records(
         &self,
         (partition, level, generation): (u16, u8, u64),

@@ -62,8 +62,8 @@ fn of_ring(folder: &Path) -> Outcome {
     Ok(())
 }
 
-/// Shapes whose stops and replays differ: batches under way at once, XORed cells, epochs that pause, and
-/// checkpoints of many pieces.
+/// Shapes whose stops and replays differ: batches under way at once, XORed cells, epochs that
+/// pause, and checkpoints of many pieces.
 fn ways_to_stop() -> [(&'static str, Shape); 4] {
     let small = Shape::small;
     [
@@ -74,7 +74,8 @@ fn ways_to_stop() -> [(&'static str, Shape); 4] {
     ]
 }
 
-/// What makes messages of `tao` leave at points: a grid alone, with a fixed rate, and at the link's pace.
+/// What makes messages of `tao` leave at points: a grid alone, with a fixed rate, and at the link's
+/// pace.
 fn on_a_grid(usual: &TaoSettings) -> [(&'static str, TaoSettings); 4] {
     let ms = Duration::from_millis;
     let rate = Some(Rate { interval: 12_000_000, accesses: 6 });
@@ -171,7 +172,8 @@ fn one<T>(name: &str, folder: &Path, play: impl FnOnce(&Path) -> Result<T, Scene
     tell(name, &path)
 }
 
-/// Lives of one store that end at different calls in different ways, and one that ends as it should.
+/// Lives of one store that end at different calls in different ways, and one that ends as it
+/// should.
 fn lives<T>(
     name: &str,
     folder: &Path,

@@ -1,15 +1,16 @@
 //! The long audit, `make audit`: can any two workloads be told apart by what the cloud saw?
 //!
-//! `long_audit [ACCESSES [RUNS [CRASHES]]]`: RUNS runs of each workload (22, at least 4), of ACCESSES
-//! each (265,000), in turn. The whole proxy plays them in virtual time; batches of 8 and eight of them an
-//! epoch, so that a million accesses are 111,000 windows. A third of the runs teaches. With CRASHES a run
-//! is that many lives that are cut short at some call, and recovered, and one more; runs of one number
-//! are cut at the same calls whatever their workload, for when a proxy dies is public.
+//! `long_audit [ACCESSES [RUNS [CRASHES]]]`: RUNS runs of each workload (22, at least 4), of
+//! ACCESSES each (265,000), in turn. The whole proxy plays them in virtual time; batches of 8 and
+//! eight of them an epoch, so that a million accesses are 111,000 windows. A third of the runs
+//! teaches. With CRASHES a run is that many lives that are cut short at some call, and recovered,
+//! and one more; runs of one number are cut at the same calls whatever their workload, for when a
+//! proxy dies is public.
 //!
-//! While one run is audited the next is played, and what was heard is deleted: on the disk are never
-//! more than three traces, of 70 MB each; memory takes 20 MB a run. Exit codes: 0 nothing was found and
-//! the advantage is below the bound, 1 a leak was found, 3 the runs were too short to say; the bound
-//! that they reached is printed.
+//! While one run is audited the next is played, and what was heard is deleted: on the disk are
+//! never more than three traces, of 70 MB each; memory takes 20 MB a run. Exit codes: 0 nothing was
+//! found and the advantage is below the bound, 1 a leak was found, 3 the runs were too short to
+//! say; the bound that they reached is printed.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -127,8 +128,8 @@ fn play_one(
     Ok(lives.into_iter().map(|(path, _)| path).collect())
 }
 
-/// When the lives of run `number` end: somewhere in their second half, before, within or after a call;
-/// the last one well.
+/// When the lives of run `number` end: somewhere in their second half, before, within or after a
+/// call; the last one well.
 fn deaths(number: u32, crashes: u32, epochs: u32) -> impl Iterator<Item = Option<Death>> {
     let mut random =
         Randomness::repeatable(DEATHS_SEED).split(number.into()).stream(Purpose::Workload);
@@ -141,7 +142,8 @@ fn deaths(number: u32, crashes: u32, epochs: u32) -> impl Iterator<Item = Option
     (0..crashes).map(death).chain([None])
 }
 
-/// What ends a life for certain: of a call that only fails, the proxy may find out what became of it.
+/// What ends a life for certain: of a call that only fails, the proxy may find out what became of
+/// it.
 const KILLS: [Fate; 3] = [Fate::Unsent, Fate::Undone, Fate::Done];
 /// Calls of an epoch, at the least: a record and a read for every batch.
 const CALLS_AN_EPOCH: u32 = 18;

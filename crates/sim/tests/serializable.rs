@@ -245,7 +245,8 @@ fn make_stale(history: &mut History, at: usize) -> bool {
 #[test]
 fn an_engine_that_forgets_is_found_out() {
     for lie in [Lie::StaleRead(500), Lie::LostWrite(500)] {
-        // A write that nobody reads again before it is written anew is lost unnoticed, so not any seed will do.
+        // A write that nobody reads again before it is written anew is lost unnoticed, so not any
+        // seed will do.
         let noticed = |seed| match try_simulate(&setting(), Cheat::Honest, lie, seed) {
             Ok(found) => !found.report.is_clean(),
             Err(_) => true,

@@ -1,10 +1,11 @@
 //! Tells people that a cloud is absent: at once, and then seldom.
 //!
 //! 1. The first failed try is told while the proxy still tries on, which can take it some time.
-//! 2. Further ones are counted. When ten seconds have passed since the last line, the next one that fails
-//!    is told with that count.
+//! 2. Further ones are counted. When ten seconds have passed since the last line, the next one that
+//!    fails is told with that count.
 //!
-//! What the cloud sees: nothing; what is told follows from its own failures and goes to the operator.
+//! What the cloud sees: nothing; what is told follows from its own failures and goes to the
+//! operator.
 
 use std::sync::Arc;
 
@@ -40,8 +41,8 @@ impl Absences {
             None => {}
             Some(0) => tracing::warn!("the cloud does not answer, trying again: {what}: {reason}"),
             Some(more) => tracing::warn!(
-                "the cloud does not answer, trying again ({more} more failures since the last such line): \
-                 {what}: {reason}"
+                "the cloud does not answer, trying again ({more} more failures since the last such \
+                 line): {what}: {reason}"
             ),
         }
     }

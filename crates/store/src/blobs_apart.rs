@@ -1,8 +1,8 @@
 //! Two stores as one: blobs whose names begin with one of some prefixes lie in another, all else in
 //! the first.
 //!
-//! For an engine whose journal and checkpoints stay on the trusted disk: nothing of them is sent to a
-//! cloud. What the first store's owner sees is every call but those. That disk is nobody's cloud:
+//! For an engine whose journal and checkpoints stay on the trusted disk: nothing of them is sent to
+//! a cloud. What the first store's owner sees is every call but those. That disk is nobody's cloud:
 //! if it is full, or does not let this process write, that is told as its own fault
 //! ([`StoreError::Near`]).
 
@@ -18,8 +18,8 @@ pub struct BlobsApart<S> {
 }
 
 impl<S: Store> BlobsApart<S> {
-    /// `inner`, but for the blobs that `apart` has: those whose names begin with one of `prefixes`, of
-    /// which none begins with another.
+    /// `inner`, but for the blobs that `apart` has: those whose names begin with one of `prefixes`,
+    /// of which none begins with another.
     pub fn new(inner: S, apart: Arc<dyn Store>, prefixes: &'static [&'static str]) -> Self {
         Self { inner, apart, prefixes }
     }

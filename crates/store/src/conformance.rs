@@ -10,7 +10,8 @@ use crate::{
     Store, StoreError, read_xor_or_fold,
 };
 
-/// Runs all checks on a store that holds none of arrays 100 to 199 and no blob under `conformance/`.
+/// Runs all checks on a store that holds none of arrays 100 to 199 and no blob under
+/// `conformance/`.
 pub async fn run<S: Store + ?Sized>(store: &S) {
     run_with(store, &AWKWARD).await;
 }
@@ -390,8 +391,8 @@ pub async fn one_of_many_wins<S: Store + ?Sized>(store: &S) {
     let name = "conformance/race";
     let mut condition = PutCondition::IfAbsent;
     for round in 0..5u8 {
-        // No two contents alike: to a store whose tags follow from the content, such as an object store's
-        // entity tags, a blob that is put again as it was is unchanged.
+        // No two contents alike: to a store whose tags follow from the content, such as an object
+        // store's entity tags, a blob that is put again as it was is unchanged.
         let content = |racer: u8| Bytes::from(vec![8 * round + racer; 1000]);
         let racers = (0..8).map(|racer| store.blob_put(name, content(racer), condition.clone()));
         let outcomes = join_all(racers).await;

@@ -1,13 +1,14 @@
 //! A store at a distance: time as it would pass on a link and in a service.
 //!
 //! A call costs: its request through the up link, half a round trip with jitter, the service's own
-//! time, its reply through the down link, half a round trip. Each direction of the link is one queue
-//! that every call of this wrapper shares, so a large batch delays those behind it. All deadlines
-//! are absolute, so that the model does not drift by what its own work takes.
+//! time, its reply through the down link, half a round trip. Each direction of the link is one
+//! queue that every call of this wrapper shares, so a large batch delays those behind it. All
+//! deadlines are absolute, so that the model does not drift by what its own work takes.
 //!
 //! A query log may lie at the far end, too (`FarLog`): its calls and events share the queues.
 //!
-//! Which call is slow depends on its size, on the clock and on the randomness passed in: all public.
+//! Which call is slow depends on its size, on the clock and on the randomness passed in: all
+//! public.
 
 mod log;
 

@@ -82,7 +82,8 @@ impl<S: Store> Faulty<S> {
         Self { inner, state: Mutex::default() }
     }
 
-    /// A store that is gone after so many calls, counted from 1; `fault` says what becomes of the last.
+    /// A store that is gone after so many calls, counted from 1; `fault` says what becomes of the
+    /// last.
     pub fn dying(inner: S, last: u64, fault: Fault) -> Self {
         let faulty = Self::new(inner);
         faulty.on_call(move |_, number| fault.ends_a_life(last, number));

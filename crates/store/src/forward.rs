@@ -73,10 +73,12 @@ store_behind!(Arc);
 store_behind!(Box);
 
 /// Implements [`Store`] and [`XorCells`] for a wrapper that has a field `inner` (any [`Store`]) and
-/// a method `async fn call(&self, call: Call<'_>) -> Result<Reply>` that every request goes through.
+/// a method `async fn call(&self, call: Call<'_>) -> Result<Reply>` that every request goes
+/// through.
 ///
-/// A wrapper offers the XOR exactly when the store inside does. One that holds calls back says when they have
-/// left: its method for that is the second argument. The crate that uses this names `async_trait` and `bytes`.
+/// A wrapper offers the XOR exactly when the store inside does. One that holds calls back says when
+/// they have left: its method for that is the second argument. The crate that uses this names
+/// `async_trait` and `bytes`.
 #[macro_export]
 macro_rules! store_by_calls {
     ($wrapper:ident) => {

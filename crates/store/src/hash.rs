@@ -1,10 +1,11 @@
 //! The hash of places: fixed where the proxy chooses them, keyed where somebody else does.
 //!
-//! *Fixed*, the default, so that a run repeats from its seed down to the order in which maps are walked;
-//! fast, because one lookup a cell read is on the hot path. It is not hardened against chosen keys: a
-//! proxy that attacks its own hash map hurts only itself. *Keyed* is SipHash under a key drawn at random
-//! for the process, for a server whose clients choose the places: who does not know the key cannot choose
-//! places that collide, and so make each lookup of a server walk through all of them.
+//! *Fixed*, the default, so that a run repeats from its seed down to the order in which maps are
+//! walked; fast, because one lookup a cell read is on the hot path. It is not hardened against
+//! chosen keys: a proxy that attacks its own hash map hurts only itself. *Keyed* is SipHash under a
+//! key drawn at random for the process, for a server whose clients choose the places: who does not
+//! know the key cannot choose places that collide, and so make each lookup of a server walk through
+//! all of them.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -113,7 +114,8 @@ mod tests {
 
     use super::*;
 
-    /// Places that all have one fixed hash: after the chunk the state is known, and the version undoes it.
+    /// Places that all have one fixed hash: after the chunk the state is known, and the version
+    /// undoes it.
     fn colliding() -> impl Iterator<Item = (u32, u64)> {
         (0..10_000).map(|chunk| (chunk, mix(SEED, u64::from(chunk))))
     }

@@ -13,8 +13,9 @@
 
 //!
 //! Back ends: [`MemoryStore`], [`FileStore`]; by URL: [`url::open`]. Wrappers, one behaviour each,
-//! stack on any of them: [`Recorded`] (the [`trace`] of everything the cloud saw), [`Delay`], [`BlobsApart`],
-//! [`Faulty`], [`Limit`], [`OrderedGridStore`], [`Retry`], and under the feature `testing` the store that lies.
+//! stack on any of them: [`Recorded`] (the [`trace`] of everything the cloud saw), [`Delay`],
+//! [`BlobsApart`], [`Faulty`], [`Limit`], [`OrderedGridStore`], [`Retry`], and under the feature
+//! `testing` the store that lies.
 //!
 //! A [`Log`] is what clients without a proxy meet at; [`BlobLog`] is one over any store,
 //! [`RecordedLog`] records it.
@@ -197,8 +198,9 @@ pub enum PutCondition {
     IfUnchanged(BlobTag),
 }
 
-/// The store's own mark of one content of a blob (an object store's ETag). Two puts of the same bytes may
-/// have the same tag: whoever stands on [`PutCondition::IfUnchanged`] never puts the same bytes twice.
+/// The store's own mark of one content of a blob (an object store's ETag). Two puts of the same
+/// bytes may have the same tag: whoever stands on [`PutCondition::IfUnchanged`] never puts the same
+/// bytes twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobTag(pub Box<str>);
 
@@ -241,18 +243,19 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 /// What the cloud can do. Every call is one batch; one round trip where the back end can.
 ///
 /// Implementers owe: replies complete and in the order asked; a chunk version readable by the
-/// caller after `write_chunks` returns, durable after `barrier` returns; a blob durable when its put
-/// returns; atomic conditional puts.
-/// `conformance::run` is the suite that every back end passes.
+/// caller after `write_chunks` returns, durable after `barrier` returns; a blob durable when its
+/// put returns; atomic conditional puts. `conformance::run` is the suite that every back end
+/// passes.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Makes an array; instant whatever its size. Creating it again with the same shape is fine,
     /// with another one is the caller's error.
     async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()>;
 
-    /// Says which shape an array has that an earlier process made. Nothing is asked of the cloud: what it
-    /// says from now on is held against this, and takes no more memory than this allows. A store across a
-    /// network reads and lists no other arrays than those that it was told of here or made itself.
+    /// Says which shape an array has that an earlier process made. Nothing is asked of the cloud:
+    /// what it says from now on is held against this, and takes no more memory than this allows. A
+    /// store across a network reads and lists no other arrays than those that it was told of here
+    /// or made itself.
     ///
     /// # Errors
     /// [`StoreError::Misbehaved`] if what is at hand already says otherwise.
@@ -274,8 +277,8 @@ pub trait Store: Send + Sync {
     async fn delete_chunks(&self, chunks: &[ChunkName]) -> Result<()>;
 
     /// Every chunk version of an array that is there, in no particular order. Of more than
-    /// [`ArrayShape::listed_max`] some may be left out: a cloud does not decide how long a list is. Whoever
-    /// deletes what is listed and lists again gets the others.
+    /// [`ArrayShape::listed_max`] some may be left out: a cloud does not decide how long a list is.
+    /// Whoever deletes what is listed and lists again gets the others.
     async fn list_chunks(&self, array: ArrayId) -> Result<Vec<ChunkName>>;
 
     /// Reads a blob with its tag; `None` where there is none.
@@ -299,8 +302,9 @@ pub trait Store: Send + Sync {
     /// Returns once everything written or deleted before is durable.
     async fn barrier(&self) -> Result<()>;
 
-    /// Waits until every call made so far has left and what leaves next may be made: where calls leave at
-    /// points of a grid, until the middle between the last point and the next. At once where nobody waits.
+    /// Waits until every call made so far has left and what leaves next may be made: where calls
+    /// leave at points of a grid, until the middle between the last point and the next. At once
+    /// where nobody waits.
     async fn all_left(&self) {}
 
     /// The store's offer to combine cells for us, if it has one.

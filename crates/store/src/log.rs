@@ -78,8 +78,8 @@ pub trait Log: Send + Sync {
     /// dropped.
     ///
     /// # Errors
-    /// [`StoreError::Absent`] if the cloud is away; [`StoreError::Refused`] if places from
-    /// `from` on were forgotten; [`StoreError::Misbehaved`] if the log ends before `from`, where one
+    /// [`StoreError::Absent`] if the cloud is away; [`StoreError::Refused`] if places from `from`
+    /// on were forgotten; [`StoreError::Misbehaved`] if the log ends before `from`, where one
     /// process alone appends.
     async fn follow(&self, from: u64) -> Result<LogEvents>;
 

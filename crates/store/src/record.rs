@@ -1,8 +1,8 @@
 //! A store whose every request is in a trace before it is forwarded.
 //!
-//! The end is recorded too: what came back by lengths and fingerprints, a failure by blame, a caller
-//! that went away. If the trace cannot be written, nothing is forwarded any more: what the cloud
-//! sees and the trace does not would be invisible to the auditor.
+//! The end is recorded too: what came back by lengths and fingerprints, a failure by blame, a
+//! caller that went away. If the trace cannot be written, nothing is forwarded any more: what the
+//! cloud sees and the trace does not would be invisible to the auditor.
 
 use crate::store_by_calls;
 use crate::trace::TraceWriter;

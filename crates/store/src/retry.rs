@@ -6,9 +6,9 @@
 //! misbehaved or a caller that erred would do so again.
 //!
 //! All calls may be done twice without harm but one: a conditional put whose first try was done and
-//! whose answer was lost finds its own blob in the way. So when a repeated conditional put fails its
-//! condition, the blob is read, and if it is ours the put was done. That takes blobs that no two
-//! writers would put alike, which those for commit and fencing are: they bear a fresh salt.
+//! whose answer was lost finds its own blob in the way. So when a repeated conditional put fails
+//! its condition, the blob is read, and if it is ours the put was done. That takes blobs that no
+//! two writers would put alike, which those for commit and fencing are: they bear a fresh salt.
 
 use std::sync::Arc;
 use std::time::Duration;

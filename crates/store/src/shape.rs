@@ -10,11 +10,12 @@ use crate::{
 /// No chunk is larger than this: a length beyond it is a mistake, not a wish.
 pub const CHUNK_BYTES_MAX: usize = 1 << 30;
 
-/// Names of blobs in a list; of more it may leave some out. A checkpoint of so many pieces of 1 MiB would be
-/// larger than a proxy's memory, and the journal has some hundreds of records.
+/// Names of blobs in a list; of more it may leave some out. A checkpoint of so many pieces of 1 MiB
+/// would be larger than a proxy's memory, and the journal has some hundreds of records.
 pub const BLOBS_LISTED_MAX: u64 = 1 << 20;
 
-/// Entity tags of providers have some tens of bytes, generations of Google nineteen, our own up to 36.
+/// Entity tags of providers have some tens of bytes, generations of Google nineteen, our own up to
+/// 36.
 pub const TAG_BYTES_MAX: usize = 256;
 
 const LISTED_VERSIONS: u64 = 8;
@@ -39,12 +40,13 @@ impl ArrayShape {
         Ok(())
     }
 
-    /// So many chunk versions a list has, of a store that was not stopped very often; of more it may leave
-    /// some out ([`crate::Store::list_chunks`]).
+    /// So many chunk versions a list has, of a store that was not stopped very often; of more it
+    /// may leave some out ([`crate::Store::list_chunks`]).
     ///
-    /// Of a chunk there are three versions while all goes well: the one that counts, one being written, one
-    /// being deleted. A proxy that has overtaken this one may have three of its own. An opening that stops
-    /// before it has swept leaves two at most. So in a list of eight, one at least is left over.
+    /// Of a chunk there are three versions while all goes well: the one that counts, one being
+    /// written, one being deleted. A proxy that has overtaken this one may have three of its own.
+    /// An opening that stops before it has swept leaves two at most. So in a list of eight, one at
+    /// least is left over.
     pub fn listed_max(&self) -> u64 {
         u64::from(self.chunks) * LISTED_VERSIONS + LISTED_SPARE
     }
@@ -95,7 +97,8 @@ impl ArrayShape {
 /// The tag that a cloud says a blob has: text that can be shown and sent back.
 ///
 /// # Errors
-/// [`StoreError::Misbehaved`] if it is empty, longer than [`TAG_BYTES_MAX`], or anything but plain text.
+/// [`StoreError::Misbehaved`] if it is empty, longer than [`TAG_BYTES_MAX`], or anything but plain
+/// text.
 pub fn tag(said: impl Into<Box<str>>) -> Result<BlobTag> {
     let said = said.into();
     let plain = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
@@ -116,8 +119,8 @@ pub fn check_blob_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The name of the file that keeps the blob `name`: letters, digits, `_`, `-` and inner dots as they
-/// are, every other byte as `%XX`, so that no name leaves its folder or meets a reserved one.
+/// The name of the file that keeps the blob `name`: letters, digits, `_`, `-` and inner dots as
+/// they are, every other byte as `%XX`, so that no name leaves its folder or meets a reserved one.
 pub fn blob_file_name(name: &str) -> String {
     let mut encoded = String::with_capacity(name.len() + 8);
     for (index, byte) in name.bytes().enumerate() {

@@ -1,5 +1,5 @@
-//! Variables of the environment that begin as ours do and are none: a setting that was meant to be made
-//! and would not be.
+//! Variables of the environment that begin as ours do and are none: a setting that was meant to be
+//! made and would not be.
 
 use std::collections::BTreeSet;
 
@@ -22,8 +22,8 @@ const OF_TESTS: [&str; 9] = [
     "FOGBANK_BENCH_",
 ];
 
-/// Why the environment is refused, if it is: names in it that no setting of `command` or of the other
-/// program has.
+/// Why the environment is refused, if it is: names in it that no setting of `command` or of the
+/// other program has.
 pub fn refusal(command: &Command, names: impl Iterator<Item = String>) -> Option<String> {
     let mut known: BTreeSet<String> = OTHERS.map(String::from).into();
     collect(command, &mut known);
@@ -37,8 +37,8 @@ pub fn refusal(command: &Command, names: impl Iterator<Item = String>) -> Option
     let near = near.filter(|known| distance(known, &name) <= 3);
     let instead = near.map_or(".".into(), |known| format!("; did you mean {known}?"));
     Some(format!(
-        "the environment sets {name}, which is no setting{instead} Unset it: what it was meant for would \
-         not be done"
+        "the environment sets {name}, which is no setting{instead} Unset it: what it was meant for \
+         would not be done"
     ))
 }
 

@@ -50,7 +50,8 @@ pub fn run<T: Parser, F: Future<Output = Result<()>>>(command: impl FnOnce(T) ->
     }
 }
 
-/// What was typed. The short help is short: what the environment calls a setting stands in the long one.
+/// What was typed. The short help is short: what the environment calls a setting stands in the long
+/// one.
 fn typed<T: Parser>() -> std::result::Result<T, clap::Error> {
     let mut command = T::command();
     if std::env::args_os().any(|word| word == "-h") {

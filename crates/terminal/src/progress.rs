@@ -1,5 +1,5 @@
-//! How far a long command is: a bar on a terminal; elsewhere, such as in a service's log, a line from
-//! time to time.
+//! How far a long command is: a bar on a terminal; elsewhere, such as in a service's log, a line
+//! from time to time.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal};

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use fogbank::{Error, Result};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Completes on SIGTERM, SIGINT or SIGHUP (the terminal was closed); the last not if we were started with it ignored, as
-/// `nohup` does.
+/// Completes on SIGTERM, SIGINT or SIGHUP (the terminal was closed); the last not if we were
+/// started with it ignored, as `nohup` does.
 ///
 /// # Errors
 /// [`Error::Bug`] if signals cannot be watched.
@@ -25,8 +25,8 @@ pub fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
-/// Runs a command to its end or until a signal. What it has set up, servers and folders, goes with it: a signal that
-/// killed the process would leave both. A second signal ends the process at once.
+/// Runs a command to its end or until a signal. What it has set up, servers and folders, goes with
+/// it: a signal that killed the process would leave both. A second signal ends the process at once.
 ///
 /// # Errors
 /// The command's; [`Error::Interrupted`] after a signal.

@@ -1,7 +1,7 @@
 //! TLS for what listens and for what connects: one provider, one way to say what is wrong.
 //!
-//! - A listener takes its certificate and key from PEM files ([`acceptor`]). The user brings them, or
-//!   they are made at the first start ([`made`]), signed by themselves.
+//! - A listener takes its certificate and key from PEM files ([`acceptor`]). The user brings them,
+//!   or they are made at the first start ([`made`]), signed by themselves.
 //! - Who connects to such a server knows the [`Pin`] of its certificate and accepts no other
 //!   ([`connector`]): no authority, no name and no date are asked. It shows a [`Token`] inside.
 //!

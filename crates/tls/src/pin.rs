@@ -1,7 +1,7 @@
 //! The side that connects: it knows the SHA-256 of the one certificate it accepts.
 //!
-//! Whoever holds the key of that certificate is the server; nothing else in it is looked at. TLS 1.3
-//! only, since both ends are ours.
+//! Whoever holds the key of that certificate is the server; nothing else in it is looked at. TLS
+//! 1.3 only, since both ends are ours.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
 };
 
-/// The name in certificates of our own; no client asks for another, so it tells the network nothing.
+/// The name in certificates of our own; no client asks for another, so it tells the network
+/// nothing.
 pub const SERVER_NAME: &str = "fogbank.invalid";
 
 /// The SHA-256 of a certificate.

@@ -1,4 +1,5 @@
-//! By what a server knows its clients: 32 random bytes, shown inside TLS and compared in constant time.
+//! By what a server knows its clients: 32 random bytes, shown inside TLS and compared in constant
+//! time.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -74,8 +75,8 @@ impl Token {
         &self.0
     }
 
-    /// One that follows from it and does not lead back: for whoever may ask a server to mix with him,
-    /// and nothing else.
+    /// One that follows from it and does not lead back: for whoever may ask a server to mix with
+    /// him, and nothing else.
     pub fn for_mixing(&self) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0[..]);
         let tag = hmac::sign(&key, b"fogbank token for mixing");

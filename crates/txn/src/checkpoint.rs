@@ -47,8 +47,8 @@ pub(crate) fn is_piece(section: &Section) -> bool {
     usize::from(section.tag).checked_sub(usize::from(FIRST_TAG)).is_some_and(|n| n < PIECES_MAX)
 }
 
-/// Engine and directory as one full checkpoint. `piece` makes the next piece of the directory, which
-/// does not change until the last one is made.
+/// Engine and directory as one full checkpoint. `piece` makes the next piece of the directory,
+/// which does not change until the last one is made.
 pub(crate) fn save<'a>(
     engine: &'a mut dyn BatchEngine,
     key_budget: usize,
@@ -75,7 +75,8 @@ fn lengths(bound: usize, piece_bytes: usize) -> impl Iterator<Item = usize> {
     (0..bound.div_ceil(piece_bytes)).map(move |index| piece_bytes.min(bound - index * piece_bytes))
 }
 
-/// The directory, piece by piece: no more than one is in memory, and the directory is free between two.
+/// The directory, piece by piece: no more than one is in memory, and the directory is free between
+/// two.
 pub(crate) struct Pieces {
     bound: usize,
     piece_bytes: usize,

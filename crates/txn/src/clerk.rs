@@ -1,13 +1,13 @@
 //! The clerk: does to the core what the driver asks for, so that the driver need not wait for it.
 //!
-//! 1. *Freeze*, *close*: it takes the core before any client that waits, claims the ask and fills it.
-//!    An ask that was withdrawn meanwhile is counted as missed: its batch was one of padding, or
-//!    its epoch goes on for another round of batches.
+//! 1. *Freeze*, *close*: it takes the core before any client that waits, claims the ask and fills
+//!    it. An ask that was withdrawn meanwhile is counted as missed: its batch was one of padding,
+//!    or its epoch goes on for another round of batches.
 //! 2. *Values* go to the core; programs that waited for them become ready.
 //! 3. When an epoch is durable, or never will be, the [`crate::answers`] leave.
 //!
-//! Between an ask and its fill stands nothing but whoever has the core at that moment, and then work
-//! that the shape bounds. After a missed ask no program is begun until one has been filled, so
+//! Between an ask and its fill stands nothing but whoever has the core at that moment, and then
+//! work that the shape bounds. After a missed ask no program is begun until one has been filled, so
 //! programs that take long cannot keep the clerk from the core for ever.
 //!
 //! What the cloud sees: nothing. The driver sends what there is at its points.

@@ -5,8 +5,9 @@
 //! 1. It opens as soon as the writes of the one before are collected. Programs and transactions
 //!    may begin; what they read of the store waits for a batch.
 //! 2. R times: a batch is frozen ([`Core::freeze`]), sent by the driver, and its values delivered
-//!    ([`Core::deliver`]); programs that waited for them run, each at a new newest timestamp. Further
-//!    batches may be frozen before the values of one have come; they come in the same order.
+//!    ([`Core::deliver`]); programs that waited for them run, each at a new newest timestamp.
+//!    Further batches may be frozen before the values of one have come; they come in the same
+//!    order.
 //! 3. It closes ([`Core::close_epoch`]): what is not settled is dropped, the last settled version
 //!    of every record becomes the write batch, the directory takes the new state. If the clerk came
 //!    too late for that ([`Core::miss_close`]), it goes on for another round of batches.
@@ -50,8 +51,8 @@ use crate::watch::Watches;
 /// Records and blocks that an epoch forgets for each slot of its write batch, less what it changes
 /// one by one: that takes less time than writing them.
 const FORGOTTEN_A_SLOT: usize = 4;
-/// Records of a stage that counts which an epoch makes entries of, for each slot of its write batch,
-/// less what it changes.
+/// Records of a stage that counts which an epoch makes entries of, for each slot of its write
+/// batch, less what it changes.
 const ABSORBED_A_SLOT: usize = 2;
 /// Of so many batches the large program has one to itself, and half of the others: a long value may
 /// need more than half.
@@ -245,8 +246,8 @@ impl Core {
         self.under_way.push_back(Batch::default());
     }
 
-    /// Closes the epoch and opens the next. What it has written is handed over first: the driver waits
-    /// for that, and for nothing of what follows.
+    /// Closes the epoch and opens the next. What it has written is handed over first: the driver
+    /// waits for that, and for nothing of what follows.
     pub(crate) fn close_epoch(
         &mut self,
         last: bool,
@@ -280,8 +281,8 @@ impl Core {
         Unanswered { programs, committed, _remains: Box::new((mvtso, turn)) }
     }
 
-    /// The epoch was to close, and an empty one has been written in its place: it goes on, with as many
-    /// batches as an epoch has.
+    /// The epoch was to close, and an empty one has been written in its place: it goes on, with as
+    /// many batches as an epoch has.
     pub(crate) fn miss_close(&mut self, last: bool) {
         self.hushed = true;
         self.drained = last;
@@ -412,7 +413,8 @@ impl Core {
             let Stage::Done(ts) = entry.stage else { continue };
             if !mvtso.is_unsettled(ts) {
                 for range in std::mem::take(&mut entry.forgets) {
-                    // What has just gone may be used again: then this range is not to be removed anew.
+                    // What has just gone may be used again: then this range is not to be removed
+                    // anew.
                     let is_there = self.directory.range(&range, false).next().is_some();
                     if is_there && !self.forgotten.contains(&range) {
                         self.forgotten.push_back(range);
@@ -426,7 +428,8 @@ impl Core {
         bodies
     }
 
-    /// The write batch: what is staged, the last settled version of every record, then addresses to empty.
+    /// The write batch: what is staged, the last settled version of every record, then addresses to
+    /// empty.
     fn collect(&mut self, mvtso: &Mvtso) -> (Writes, Delta, Turn) {
         let mut writes = Vec::with_capacity(self.shape.write_batch);
         let is_new = std::mem::take(&mut self.is_new);
@@ -541,7 +544,8 @@ impl Core {
         }
     }
 
-    /// Puts a record into the blocks that it has, new ones as needed, and gives up what is left over.
+    /// Puts a record into the blocks that it has, new ones as needed, and gives up what is left
+    /// over.
     fn store(
         &mut self,
         directory: &mut Directory,

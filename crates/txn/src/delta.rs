@@ -11,14 +11,15 @@
 //! bound    4 + write_batch * SLOT_BYTES
 //! ```
 //!
-//! What is staged ([`crate::stage`]) comes first. A delta that *drops* takes off the stage what earlier
-//! ones have put on it; one that *marks* makes all that is on it count, before its other entries.
+//! What is staged ([`crate::stage`]) comes first. A delta that *drops* takes off the stage what
+//! earlier ones have put on it; one that *marks* makes all that is on it count, before its other
+//! entries.
 //!
 //! Every record that changes reserves what its entry takes, and [`SLOT_BYTES`] for each block it
-//! writes: so neither the section nor the write batch overflows, whatever is written. An entry takes
-//! a share of a slot at least, so there are not more than closing an epoch has time for. Deltas are
-//! applied in order to the directory of the checkpoint before them.
-//! What the cloud sees: a section of one length an epoch.
+//! writes: so neither the section nor the write batch overflows, whatever is written. An entry
+//! takes a share of a slot at least, so there are not more than closing an epoch has time for.
+//! Deltas are applied in order to the directory of the checkpoint before them. What the cloud sees:
+//! a section of one length an epoch.
 
 use bytes::Buf;
 use fogbank_oram::{Address, BatchShape, Section};
@@ -31,8 +32,8 @@ use crate::record::Stat;
 /// The tag of the section.
 pub(crate) const DELTA_TAG: u16 = 0xC000;
 
-/// Bytes of keys that a slot of the write batch carries into the delta: the default of sixteen slots
-/// carries the longest key there is.
+/// Bytes of keys that a slot of the write batch carries into the delta: the default of sixteen
+/// slots carries the longest key there is.
 pub(crate) const KEY_BYTES_A_SLOT: usize = 256;
 
 /// Bytes of an entry beside its key and its further addresses.
@@ -64,7 +65,8 @@ pub(crate) fn bytes_of_put(key: &Key, blocks: usize) -> usize {
     at_least(entry.max(blocks.saturating_mul(SLOT_BYTES)))
 }
 
-/// Bytes of the section that a new attribute takes, or the note of what was forgotten from a key on.
+/// Bytes of the section that a new attribute takes, or the note of what was forgotten from a key
+/// on.
 pub(crate) fn bytes_of_number(key: &Key) -> usize {
     at_least(BEGIN_BYTES + key.encoded_len() + 8)
 }

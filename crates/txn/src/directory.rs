@@ -161,8 +161,8 @@ impl Directory {
         true
     }
 
-    /// Removes the first records of a range until they and their blocks are `most`, or all; how many,
-    /// and the blocks that they held.
+    /// Removes the first records of a range until they and their blocks are `most`, or all; how
+    /// many, and the blocks that they held.
     pub(crate) fn remove_some(&mut self, range: &KeyRange, most: usize) -> (usize, Vec<Address>) {
         let (mut keys, mut blocks) = (Vec::new(), Vec::new());
         for (key, entry) in self.range(range, false) {
@@ -209,8 +209,8 @@ impl Directory {
         self.range(&KeyRange::from(key), false)
     }
 
-    /// All that there is from `key` on, in key order: the entry of a record, and what is staged of it
-    /// unless that is what counts.
+    /// All that there is from `key` on, in key order: the entry of a record, and what is staged of
+    /// it unless that is what counts.
     pub(crate) fn stored(
         &self,
         key: &Key,

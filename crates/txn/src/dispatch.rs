@@ -163,8 +163,8 @@ impl Core {
         self.end_run(program, run);
     }
 
-    /// Runs a program; if somebody wants to know what it asks for, as often as it would have to be run with
-    /// nothing in memory. What it then waits for is only what is really not here.
+    /// Runs a program; if somebody wants to know what it asks for, as often as it would have to be
+    /// run with nothing in memory. What it then waits for is only what is really not here.
     fn run_observed(
         &mut self,
         program: ProgramId,

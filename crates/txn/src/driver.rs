@@ -2,18 +2,18 @@
 //!
 //! 0. Wait until epochs run ([`crate::Uptime`]): always, unless somebody wants it otherwise.
 //! 1. R times: at a point of the grid, ask the clerk for a batch; `slack` later, send what it has
-//!    handed over, or padding; when everything has arrived, tell the clerk. If several batches may be
-//!    under way, the next one takes the first point after the record of this one is durable and there
-//!    is room.
-//! 2. At the next point, ask for the writes of the epoch; `slack` later, send what was handed over, or
-//!    an empty write batch, then commit: the engine's images, the delta or the full checkpoint that is
-//!    due, the commit record.
+//!    handed over, or padding; when everything has arrived, tell the clerk. If several batches may
+//!    be under way, the next one takes the first point after the record of this one is durable and
+//!    there is room.
+//! 2. At the next point, ask for the writes of the epoch; `slack` later, send what was handed over,
+//!    or an empty write batch, then commit: the engine's images, the delta or the full checkpoint
+//!    that is due, the commit record.
 //! 3. Tell the clerk, delete what the epoch superseded, and begin again.
 //!
-//! Invariants: exactly R reads, one write and one commit an epoch, whatever the core holds. The driver
-//! waits for the clock, the engine and what the clerk has claimed, and for nothing else: it shares no
-//! lock with clients. So the times of its calls are functions of the grid and of when the engine
-//! completed. After an error of the engine nothing more is sent and everybody is told.
+//! Invariants: exactly R reads, one write and one commit an epoch, whatever the core holds. The
+//! driver waits for the clock, the engine and what the clerk has claimed, and for nothing else: it
+//! shares no lock with clients. So the times of its calls are functions of the grid and of when the
+//! engine completed. After an error of the engine nothing more is sent and everybody is told.
 //!
 //! An epoch that the clerk could not close in time is an epoch of the store in which nothing was
 //! written; what clients did in it goes on in the next.
@@ -155,8 +155,8 @@ impl Driver {
         Ok(last)
     }
 
-    /// Whether the epoch that closes now is the last that may hold anything: so many after the proxy
-    /// was told to close, whatever there is to do.
+    /// Whether the epoch that closes now is the last that may hold anything: so many after the
+    /// proxy was told to close, whatever there is to do.
     fn is_last(&mut self) -> bool {
         if !self.signals.is_closing() {
             return false;
@@ -188,9 +188,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Sleeps until something is to leave; what the clerk has handed over by then, or what was given
-    /// with the ask. If the clerk had only begun, the send moves to that of a later point: it never
-    /// leaves at a time that tells how long the work took.
+    /// Sleeps until something is to leave; what the clerk has handed over by then, or what was
+    /// given with the ask. If the clerk had only begun, the send moves to that of a later point: it
+    /// never leaves at a time that tells how long the work took.
     async fn handed_over<G, T>(
         &mut self,
         asked: Ask<G, T>,
@@ -290,8 +290,8 @@ impl Driver {
         vault.commit(&delta, full).await
     }
 
-    /// Engine and directory as a full checkpoint. The directory is that of the epoch just closed: it
-    /// does not change as long as the driver holds it.
+    /// Engine and directory as a full checkpoint. The directory is that of the epoch just closed:
+    /// it does not change as long as the driver holds it.
     fn full(&mut self) -> fogbank_oram::Result<Sections<'_>> {
         let directory = self.directory.clone().unwrap_or_default();
         checkpoint::save(&mut *self.engine, self.key_budget, move |pieces| pieces.next(&directory))

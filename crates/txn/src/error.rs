@@ -130,7 +130,8 @@ impl Error {
     }
 }
 
-/// Of a commit whose answer was dropped, which no orderly end does: nobody knows whether it took place.
+/// Of a commit whose answer was dropped, which no orderly end does: nobody knows whether it took
+/// place.
 pub(crate) fn unanswered() -> Error {
     Error::fault("the epochs have ended without an answer")
 }

@@ -1,4 +1,5 @@
-//! Records put into a store before it serves anybody: a directory made beside an engine that is filled.
+//! Records put into a store before it serves anybody: a directory made beside an engine that is
+//! filled.
 //!
 //! 1. Every record gets free addresses, each as likely as any other, as in an epoch.
 //! 2. The caller writes the blocks to the engine, in batches and epochs of its own.
@@ -46,8 +47,8 @@ impl Filling {
     /// Takes in a record with its attribute; the blocks to be written for it.
     ///
     /// # Errors
-    /// [`Error::KeyTooLong`], [`Error::ValueTooLong`], [`Error::OutOfSpace`]; [`Error::Conflict`] if
-    /// there is a record of this key. Then nothing has changed.
+    /// [`Error::KeyTooLong`], [`Error::ValueTooLong`], [`Error::OutOfSpace`]; [`Error::Conflict`]
+    /// if there is a record of this key. Then nothing has changed.
     pub fn put(&mut self, key: &Key, value: &[u8], attr: u64) -> Result<Vec<(Address, Bytes)>> {
         self.limits.check(key, value.len())?;
         if self.directory.get(key).is_some() {

@@ -1,19 +1,21 @@
-//! What a transaction would ask of a store with nothing in memory: for whoever chooses the shape of epochs by
-//! the transactions that they are to hold. **Secret**: it follows from the data and what is done with them.
+//! What a transaction would ask of a store with nothing in memory: for whoever chooses the shape of
+//! epochs by the transactions that they are to hold. **Secret**: it follows from the data and what
+//! is done with them.
 //!
-//! 1. A *round* brings all records that are asked for together. What is built on one comes in a later one, and
-//!    each takes a read batch.
-//! 2. What the transaction has read or written before is asked for no more; a record that is not there needs
-//!    no round, for the directory says so.
-//! 3. What others of the epoch have brought into memory counts as if it were not there: a shape has to hold
-//!    transactions also when they come alone.
+//! 1. A *round* brings all records that are asked for together. What is built on one comes in a
+//!    later one, and each takes a read batch.
+//! 2. What the transaction has read or written before is asked for no more; a record that is not
+//!    there needs no round, for the directory says so.
+//! 3. What others of the epoch have brought into memory counts as if it were not there: a shape has
+//!    to hold transactions also when they come alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a transaction that has ended well came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Distinct records fetched, by round. As many rounds as read batches that have to follow one another.
+    /// Distinct records fetched, by round. As many rounds as read batches that have to follow one
+    /// another.
     pub rounds: Vec<u32>,
     /// Distinct records written or deleted.
     pub written: u32,

@@ -4,8 +4,8 @@
 //! 2. The clerk stands next at once. So it waits for whoever holds the lock and for whoever stands
 //!    next when it comes, and for nobody after them.
 //!
-//! A plain lock goes to whoever is awake when it is released: a thread that gives it up and takes it
-//! again, as the sweeper does, would keep the clerk out for as long as there is work.
+//! A plain lock goes to whoever is awake when it is released: a thread that gives it up and takes
+//! it again, as the sweeper does, would keep the clerk out for as long as there is work.
 
 use std::sync::MutexGuard;
 

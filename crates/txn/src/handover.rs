@@ -3,13 +3,14 @@
 //! 1. The driver *asks* for what is to leave at its next point: the reads of a batch, the writes of
 //!    the epoch. It does not wait for the answer; it sleeps until its point.
 //! 2. The clerk *claims* the ask once it has the core, fills it, and goes on.
-//! 3. At its point the driver takes what is there. An ask that nobody has claimed it withdraws: then
-//!    a batch of padding leaves, or an empty write, and clients wait for the next one.
-//! 4. What comes back (values, the outcome of a commit) the driver *tells*, and does not wait either.
+//! 3. At its point the driver takes what is there. An ask that nobody has claimed it withdraws:
+//!    then a batch of padding leaves, or an empty write, and clients wait for the next one.
+//! 4. What comes back (values, the outcome of a commit) the driver *tells*, and does not wait
+//!    either.
 //!
 //! Invariants: asks and news are taken in the order in which they were sent. An ask is claimed or
-//! withdrawn, never both. What follows a claim is bounded by the shape. So nothing that a client can
-//! send makes the driver wait: the locks here are held for a few assignments.
+//! withdrawn, never both. What follows a claim is bounded by the shape. So nothing that a client
+//! can send makes the driver wait: the locks here are held for a few assignments.
 //!
 //! What the cloud sees: nothing. A batch of padding looks like any other.
 
@@ -28,7 +29,8 @@ use crate::error::{Error, Result};
 pub(crate) enum Message {
     /// Freeze the next batch: which addresses are in it.
     Freeze(Asked<(), Vec<Address>>),
-    /// Close the epoch. With the ask goes the driver's hold on the directory, which closing changes.
+    /// Close the epoch. With the ask goes the driver's hold on the directory, which closing
+    /// changes.
     Close {
         /// Its write batch.
         ask: Asked<Arc<Directory>, Written>,

@@ -27,8 +27,8 @@ pub struct Limits {
     pub records_written_max: usize,
     /// The same for one program, over as many epochs as that takes.
     pub records_staged_max: usize,
-    /// Records one program may touch and names it may go through: twice all that the store can hold,
-    /// and a million.
+    /// Records one program may touch and names it may go through: twice all that the store can
+    /// hold, and a million.
     pub steps_max: usize,
     /// Bytes of a block; a longer value takes several.
     pub block_bytes: usize,

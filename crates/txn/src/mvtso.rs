@@ -286,8 +286,8 @@ impl Mvtso {
         Error::Conflict
     }
 
-    /// Takes back all that an active transaction has written, and aborts whoever has read that; what it has read
-    /// itself stays read. Cannot lose, as going back to a savepoint can.
+    /// Takes back all that an active transaction has written, and aborts whoever has read that;
+    /// what it has read itself stays read. Cannot lose, as going back to a savepoint can.
     pub(crate) fn take_back(&mut self, ts: Ts) {
         let Some(txn) = self.txns.get_mut(&ts) else { return };
         let (mut rows, dependants) =
@@ -536,9 +536,9 @@ impl Mvtso {
         Ok(())
     }
 
-    /// On a full store a program whose writes stand has for what it puts what it removes itself: what it
-    /// then claims, and whether that fits. Nobody else has to do with those records in this epoch, and who
-    /// writes them later in it claims all that a new record takes.
+    /// On a full store a program whose writes stand has for what it puts what it removes itself:
+    /// what it then claims, and whether that fits. Nobody else has to do with those records in this
+    /// epoch, and who writes them later in it claims all that a new record takes.
     fn reuse(&mut self, writes: &[Write], claim: &mut Claim) -> Verdict {
         let is_removed = |write: &&Write| {
             let row = self.rows.get(write.row);

@@ -1,8 +1,8 @@
 //! Transactions whose body is known beforehand: single commands, `MULTI`.
 //!
 //! The proxy may run a program several times: to find out what it reads, when that is here, and
-//! again if something it read was taken back. Only the last run counts. A run that is refused ends as one that
-//! only reads: the error is told when what it rests on is durable.
+//! again if something it read was taken back. Only the last run counts. A run that is refused ends
+//! as one that only reads: the error is told when what it rests on is durable.
 
 use std::future::Future;
 

@@ -82,8 +82,8 @@ impl Closed {
 }
 
 impl Proxy {
-    /// Starts epochs that are not made durable, over an engine, with the directory of a checkpoint if there is one: of
-    /// `restored` it reads its own sections and leaves the others alone.
+    /// Starts epochs that are not made durable, over an engine, with the directory of a checkpoint
+    /// if there is one: of `restored` it reads its own sections and leaves the others alone.
     pub async fn start(
         settings: Settings,
         engine: Box<dyn BatchEngine>,
@@ -151,8 +151,9 @@ impl Proxy {
         self.shared.signals.run_when(uptime);
     }
 
-    /// From now on `observer` is told what each program has asked for, which then is found out by running
-    /// programs more often. For choosing a shape, not for serving: what it is told is secret.
+    /// From now on `observer` is told what each program has asked for, which then is found out by
+    /// running programs more often. For choosing a shape, not for serving: what it is told is
+    /// secret.
     pub fn observe_programs(&self, observer: Arc<dyn Observer>) {
         self.shared.with(|core| core.observer = Some(observer));
     }
@@ -188,8 +189,8 @@ impl Proxy {
         }
     }
 
-    /// Admits nothing more. What was accepted has the open epoch and [`Settings::closing_epochs`] more;
-    /// what is then not answered is refused, and [`Proxy::stopped`] completes.
+    /// Admits nothing more. What was accepted has the open epoch and [`Settings::closing_epochs`]
+    /// more; what is then not answered is refused, and [`Proxy::stopped`] completes.
     pub fn begin_to_close(&self) {
         self.shared.begin_to_close();
     }

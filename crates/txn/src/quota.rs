@@ -5,8 +5,8 @@
 //! any of its versions may come to cost; taking a version back (an abort, a vanished client, a
 //! savepoint) releases it at once.
 //!
-//! A little room is held back for records whose writing lets others go (a flush, the deletion of a large
-//! collection, a deadline): otherwise a full store could not be emptied, or not at once.
+//! A little room is held back for records whose writing lets others go (a flush, the deletion of a
+//! large collection, a deadline): otherwise a full store could not be emptied, or not at once.
 //!
 //! The eldest waiting program may hold a share that others do not see: that is how a large program
 //! gets through when small ones would fill every epoch.
@@ -136,7 +136,8 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// The account of an epoch that opens with `limit`, of which all that make no room leave `held_back`.
+    /// The account of an epoch that opens with `limit`, of which all that make no room leave
+    /// `held_back`.
     pub(crate) fn new(limit: Demand, held_back: Demand, blocks_pending: usize) -> Self {
         let (used, held_for_eldest) = (Demand::default(), 0);
         Self { limit, held_back, used, held_for_eldest, blocks_pending }

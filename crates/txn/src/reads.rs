@@ -1,8 +1,9 @@
-//! What a transaction sees of records, and what follows from having seen it: the reading half of MVTSO.
+//! What a transaction sees of records, and what follows from having seen it: the reading half of
+//! MVTSO.
 //!
-//! Whoever has seen a version has marked it, so that nobody can put another one under it, and depends on
-//! its writer while that one may still abort. Values are taken and marked in one step, all of a statement
-//! at once, so what a statement returns is one state.
+//! Whoever has seen a version has marked it, so that nobody can put another one under it, and
+//! depends on its writer while that one may still abort. Values are taken and marked in one step,
+//! all of a statement at once, so what a statement returns is one state.
 
 use std::collections::BTreeSet;
 

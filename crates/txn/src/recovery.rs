@@ -2,14 +2,15 @@
 //!
 //! 1. The directory: the full checkpoint's, then the delta of every epoch committed since. What is
 //!    staged and not marked is dropped: the next delta says so.
-//! 2. The engine: the same, then exactly the cells of every batch in the journal of the open epoch are
-//!    read again ([`fogbank_oram::batch::recover`]).
-//! 3. The open epoch: the batches that are missing are dummies, journalled like any other; its commit
-//!    is empty, so whatever its transactions did never was.
+//! 2. The engine: the same, then exactly the cells of every batch in the journal of the open epoch
+//!    are read again ([`fogbank_oram::batch::recover`]).
+//! 3. The open epoch: the batches that are missing are dummies, journalled like any other; its
+//!    commit is empty, so whatever its transactions did never was.
 //! 4. What a stop left in the cloud is swept; then the epochs go on.
 //!
 //! A stop anywhere in here is recovered from in the same way: the dummies are in the journal then.
-//! What the cloud sees: the cells of before, an epoch of its usual shape, and that there was a stop.
+//! What the cloud sees: the cells of before, an epoch of its usual shape, and that there was a
+//! stop.
 
 use fogbank_durable::Recovered;
 use fogbank_oram::batch::{self, OpenEpoch};

@@ -1,11 +1,13 @@
 //! A directory that moves into a new store, whose capacity may be another.
 //!
 //! 1. It is read from the sections of its checkpoint, as a proxy would.
-//! 2. Every block that a record holds gets a free address of the new store, each as likely as any other.
+//! 2. Every block that a record holds gets a free address of the new store, each as likely as any
+//!    other.
 //! 3. The caller writes the blocks at their new addresses; what no record holds stays behind.
 //! 4. It becomes the sections of the first checkpoint of the new store.
 //!
-//! Nothing is read of a store here and nothing is sent: what the cloud sees are the caller's epochs.
+//! Nothing is read of a store here and nothing is sent: what the cloud sees are the caller's
+//! epochs.
 
 use std::collections::BTreeSet;
 

@@ -1,14 +1,15 @@
 //! `transact`: run a body until it commits.
 //!
 //! 1. Begin, run the body, commit.
-//! 2. After a conflict run it again at once, since what it read is likely to be here still: an attempt that
-//!    waits for nothing has hardly any rivals. After eight of them in turn (see below), and after nine from the
-//!    next epoch but one on.
+//! 2. After a conflict run it again at once, since what it read is likely to be here still: an
+//!    attempt that waits for nothing has hardly any rivals. After eight of them in turn (see
+//!    below), and after nine from the next epoch but one on.
 //! 3. After the end of an epoch or a full batch wait for the next epoch.
 //!
-//! A body that ends with an error of its own has decided that on what it saw, which may never have been, or be
-//! lost with this proxy: the error is an answer as any other, told when what it has read is durable. What the body
-//! has written is taken back; if what it has read is never committed, it is run again.
+//! A body that ends with an error of its own has decided that on what it saw, which may never have
+//! been, or be lost with this proxy: the error is an answer as any other, told when what it has
+//! read is durable. What the body has written is taken back; if what it has read is never
+//! committed, it is run again.
 //!
 //! Attempts keep the age of the first, so a transaction that keeps losing moves to the front of the
 //! read queue. Those that have lost often at the same record take turns ([`crate::retry_locks`]):
@@ -35,13 +36,14 @@ const EPOCHS_OF_A_TURN: u64 = 2;
 
 impl Proxy {
     /// Runs `body` in a transaction and commits it, again if it loses. The body must be fit to run
-    /// several times, and should return the errors of its statements as they are. One that ends with an
-    /// error of its own writes nothing; if it has read anything, the error is told at the end of the epoch, as
-    /// a commit is, or the body is run again. Errors that end the transaction themselves (no room, too large, no
-    /// counter) are told at once.
+    /// several times, and should return the errors of its statements as they are. One that ends
+    /// with an error of its own writes nothing; if it has read anything, the error is told at the
+    /// end of the epoch, as a commit is, or the body is run again. Errors that end the transaction
+    /// themselves (no room, too large, no counter) are told at once.
     ///
-    /// A body may end its transaction itself; then whatever it returns is told as it is, and it is not run again
-    /// unless its commit has lost. After [`Transaction::abort`] what it returns may rest on what is lost later.
+    /// A body may end its transaction itself; then whatever it returns is told as it is, and it is
+    /// not run again unless its commit has lost. After [`Transaction::abort`] what it returns may
+    /// rest on what is lost later.
     pub async fn transact<T, F, Fut>(&self, mut body: F) -> Result<T>
     where
         F: FnMut(Transaction) -> Fut,

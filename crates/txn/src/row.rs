@@ -301,8 +301,8 @@ impl Row {
         self.versions.retain(|v| !writer(v.ts));
     }
 
-    /// Makes one base of the base and the settled whole values older than `before`, which nobody may
-    /// still want apart.
+    /// Makes one base of the base and the settled whole values older than `before`, which nobody
+    /// may still want apart.
     pub(crate) fn settle_into_base(&mut self, before: Ts) {
         let old = |v: &&Version| v.settled && v.ts < before;
         let whole = |v: &Version| matches!(v.change.body, Body::Value(_) | Body::Gone);

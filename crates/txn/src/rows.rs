@@ -2,8 +2,8 @@
 //!
 //! Rows are numbered in the order of first touch; nothing iterates a hash table, so a seed repeats
 //! to the last bit. Rows with writes are also indexed in key order: a scan merges them with the
-//! directory. Groups with writes keep how far their newest count is from the committed one, and whose
-//! writes in them may still abort, so `count` goes through neither records nor writes.
+//! directory. Groups with writes keep how far their newest count is from the committed one, and
+//! whose writes in them may still abort, so `count` goes through neither records nor writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,8 +103,8 @@ impl Rows {
     }
 
     /// The values that the next epoch begins with, as they are once this one is committed, whose
-    /// directory is given: those of the rows that were `read`, and if it `keeps` them those that this
-    /// one began with.
+    /// directory is given: those of the rows that were `read`, and if it `keeps` them those that
+    /// this one began with.
     pub(crate) fn carry_on(
         &self,
         directory: &Directory,
@@ -135,8 +135,8 @@ impl Rows {
         self.carried = carried;
     }
 
-    /// Forgets a row whose state the directory has and that no transaction can ask for any more. Epochs
-    /// forget all of theirs together; only what has no epochs needs this.
+    /// Forgets a row whose state the directory has and that no transaction can ask for any more.
+    /// Epochs forget all of theirs together; only what has no epochs needs this.
     pub(crate) fn forget(&mut self, id: RowId) {
         let row = std::mem::replace(&mut self.all[id as usize], Row::new(Key::new(&[], &[]), None));
         self.by_key.remove(&row.key);
@@ -182,8 +182,8 @@ impl Rows {
         }
     }
 
-    /// The keys of a range, in key order or against it: with what is committed, and the row if one may
-    /// have been written in this epoch.
+    /// The keys of a range, in key order or against it: with what is committed, and the row if one
+    /// may have been written in this epoch.
     pub(crate) fn merged<'a>(
         &'a self,
         directory: &'a Directory,

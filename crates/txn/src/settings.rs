@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 pub struct Settings {
     /// R: read batches of every epoch.
     pub read_batches: usize,
-    /// Read batches that are under way at once: 1 waits for each. More let a batch leave before the one
-    /// before has arrived, so what was read in one can be built on only so many batches later.
+    /// Read batches that are under way at once: 1 waits for each. More let a batch leave before the
+    /// one before has arrived, so what was read in one can be built on only so many batches later.
     pub in_flight: usize,
     /// Distance of the points of the time grid. Zero: back to back, for benchmarks.
     pub interval: Duration,
@@ -26,11 +26,11 @@ pub struct Settings {
     pub key_bytes_max: usize,
     /// Bytes of the longest value accepted, if less than the batches would carry.
     pub value_bytes_max: usize,
-    /// Bytes of blocks that a program may read over several epochs, and write, all in memory at the end;
-    /// at least what one epoch reads, or writes.
+    /// Bytes of blocks that a program may read over several epochs, and write, all in memory at the
+    /// end; at least what one epoch reads, or writes.
     pub gathered_bytes_max: usize,
-    /// Epochs that still run for what was accepted when the proxy is told to close, beyond the one that
-    /// is open: so many, whatever there is to do.
+    /// Epochs that still run for what was accepted when the proxy is told to close, beyond the one
+    /// that is open: so many, whatever there is to do.
     pub closing_epochs: usize,
     /// How often `transact` runs a body before it gives up.
     pub attempts_max: u32,

@@ -1,6 +1,6 @@
-//! What the handles, the clerk and the sweeper share: the core behind a lock that is never held across
-//! an await, the beat that wakes whoever waits, and the sweeper. The driver has no part in it: all that
-//! it shares with clients are [`Signals`] and the handover.
+//! What the handles, the clerk and the sweeper share: the core behind a lock that is never held
+//! across an await, the beat that wakes whoever waits, and the sweeper. The driver has no part in
+//! it: all that it shares with clients are [`Signals`] and the handover.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -110,8 +110,8 @@ impl Shared {
         result
     }
 
-    /// Does something to the core for the clerk, before any client that waits. Programs it refused are
-    /// the caller's to answer.
+    /// Does something to the core for the clerk, before any client that waits. Programs it refused
+    /// are the caller's to answer.
     pub(crate) fn with_first<T>(&self, action: impl FnOnce(&mut Core) -> T) -> (T, Vec<Refused>) {
         self.act(&mut self.core.clerk(), action)
     }

@@ -47,8 +47,8 @@ impl SharedVault {
         Ok(vault.as_mut().ok_or(Error::Stopped)?.commit_epoch(delta, full).await?)
     }
 
-    /// Whom an error of the engine is to be blamed on: what another proxy has deleted looks to this one
-    /// as if the cloud had lied.
+    /// Whom an error of the engine is to be blamed on: what another proxy has deleted looks to this
+    /// one as if the cloud had lied.
     pub(crate) async fn blame(&self, error: fogbank_oram::Error) -> fogbank_oram::Error {
         let vault = self.0.lock().await;
         match (&error, &*vault) {

@@ -1,7 +1,8 @@
 //! Changes of the directory that are to count later, all at once.
 //!
-//! 1. A change is *staged*, epoch by epoch: a record that is put, whose blocks are written then, one
-//!    that gets another attribute over the value that it has, or one that is removed. Nobody sees it.
+//! 1. A change is *staged*, epoch by epoch: a record that is put, whose blocks are written then,
+//!    one that gets another attribute over the value that it has, or one that is removed. Nobody
+//!    sees it.
 //! 2. An epoch *marks* the stage: from then on all of it counts. [`crate::directory::Directory`]
 //!    shows what is staged over what it has, so that this takes no time, however much there is.
 //! 3. What counts is *absorbed*: record by record it goes into the directory, some in every epoch.
@@ -106,8 +107,8 @@ impl Stage {
         self.further.blocks(entry)
     }
 
-    /// Records that are put and do not count yet, and the bytes of their keys and of attributes that
-    /// do not: they are beside those of the directory.
+    /// Records that are put and do not count yet, and the bytes of their keys and of attributes
+    /// that do not: they are beside those of the directory.
     pub(crate) fn beside(&self) -> (usize, usize) {
         if self.counted { (0, 0) } else { self.beside }
     }

@@ -1,21 +1,24 @@
 //! Programs that change more than an epoch writes: over several, and all at once.
 //!
 //! 1. The eldest program runs to its end on the newest state, in every epoch, and its changes are
-//!    held against the stage ([`crate::stage`]). What is not staged yet, or not so, is staged: as much
-//!    as fits a share of the epoch, so that others keep theirs. What it does no more want is taken off.
-//!    What of the epoch nobody else has taken when it closes is for removals of the rest.
-//! 2. When the rest fits what the epoch has left the program ends there, at the newest timestamp like
-//!    any other: the rest is written as usual, and the epoch's delta marks the stage.
+//!    held against the stage ([`crate::stage`]). What is not staged yet, or not so, is staged: as
+//!    much as fits a share of the epoch, so that others keep theirs. What it does no more want is
+//!    taken off. What of the epoch nobody else has taken when it closes is for removals of the
+//!    rest.
+//! 2. When the rest fits what the epoch has left the program ends there, at the newest timestamp
+//!    like any other: the rest is written as usual, and the epoch's delta marks the stage.
 //! 3. Should the program go (its client has gone, or the proxy), the next delta drops the stage.
 //!
-//! So readers see all of it or nothing, and so does whoever comes after a crash: a recovery drops what
-//! is staged and not marked. Others write meanwhile what they like.
+//! So readers see all of it or nothing, and so does whoever comes after a crash: a recovery drops
+//! what is staged and not marked. Others write meanwhile what they like.
 //!
-//! Invariants: the stage is that of one program, and nothing is staged while one that counts is still
-//! absorbed. With the mark, every change on the stage is one of the program's. A staged change has
-//! its blocks, its keys and its bytes of the delta reserved in the epoch in which it is staged.
+//! Invariants: the stage is that of one program, and nothing is staged while one that counts is
+//! still absorbed. With the mark, every change on the stage is one of the program's. A staged
+//! change has its blocks, its keys and its bytes of the delta reserved in the epoch in which it is
+//! staged.
 //!
-//! What the cloud sees: nothing. Deltas have one length, write batches one size, whatever is in them.
+//! What the cloud sees: nothing. Deltas have one length, write batches one size, whatever is in
+//! them.
 
 use bytes::Bytes;
 use hashbrown::{HashMap, HashSet};
@@ -67,8 +70,8 @@ enum Step {
     Unstage(Key),
 }
 
-/// What has become of the stage when an epoch closed: to be told, and let go of, when the driver no more
-/// waits for that.
+/// What has become of the stage when an epoch closed: to be told, and let go of, when the driver no
+/// more waits for that.
 #[derive(Default)]
 pub(crate) struct Turn {
     /// When the program ended whose changes count now.
@@ -110,8 +113,8 @@ impl Staging {
 }
 
 impl Core {
-    /// What the eldest program may take of the open epoch, in bytes of its delta, if it takes so many in
-    /// all.
+    /// What the eldest program may take of the open epoch, in bytes of its delta, if it takes so
+    /// many in all.
     pub(crate) fn share_of_eldest(&self, bytes: usize) -> usize {
         match self.delta_bytes() {
             all if bytes > all && !self.epoch.is_multiple_of(WHOLE_EVERY) => all / 2,

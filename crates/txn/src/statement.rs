@@ -268,8 +268,8 @@ impl Core {
         }
     }
 
-    /// The body of a transaction has gone wrong: takes back what it has written. If it has read anything it asks for
-    /// its commit, which tells whether that counts. Whether it has.
+    /// The body of a transaction has gone wrong: takes back what it has written. If it has read
+    /// anything it asks for its commit, which tells whether that counts. Whether it has.
     pub(crate) fn end_in_error(&mut self, place: &Place, answer: Answer) -> Result<bool> {
         self.check_active(place)?;
         self.mvtso.take_back(place.ts);

@@ -1,19 +1,19 @@
 //! The ticker: epochs as an engine that serves every access as it comes.
 //!
-//! 1. The blocks of a disk are records of one block, under their numbers. An access is a program of the
-//!    ticker's one session: it reads the record, unless it is about to write all of it, and puts it
-//!    back patched. A record that is not there is a block of zeros.
-//! 2. Programs of a session take effect in the order in which they were submitted; what they read is
-//!    asked for ahead, each block once an epoch. What does not fit the batches of an epoch is the
-//!    first of the next.
+//! 1. The blocks of a disk are records of one block, under their numbers. An access is a program of
+//!    the ticker's one session: it reads the record, unless it is about to write all of it, and
+//!    puts it back patched. A record that is not there is a block of zeros.
+//! 2. Programs of a session take effect in the order in which they were submitted; what they read
+//!    is asked for ahead, each block once an epoch. What does not fit the batches of an epoch is
+//!    the first of the next.
 //! 3. The epoch commits, and then the answers of its accesses leave, in their order.
 //!
 //! Invariants: those of [`ImmediateEngine`]. The store was made with room for every block
 //! ([`Ticker::capacity_for`]), so no write is ever refused. How many accesses wait is for whoever
 //! submits them to bound, as with any engine: nothing is refused here.
 //!
-//! What the cloud sees: the epochs of any store of this shape. Unlike with engines that read a path an
-//! access, not even how many accesses arrive, nor when.
+//! What the cloud sees: the epochs of any store of this shape. Unlike with engines that read a path
+//! an access, not even how many accesses arrive, nor when.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -68,8 +68,8 @@ impl Ticker {
         })
     }
 
-    /// From now on closing it closes the store, of which this is the vault. Without one the epochs go
-    /// on until the proxy is closed.
+    /// From now on closing it closes the store, of which this is the vault. Without one the epochs
+    /// go on until the proxy is closed.
     #[must_use]
     pub fn with_vault(self, vault: SharedVault) -> Self {
         Self { vault: Some(vault), ..self }

@@ -1,16 +1,18 @@
 //! A transaction that has waited takes a new timestamp, if nothing speaks against it.
 //!
-//! Who reads a hot record at a timestamp that was taken a batch ago, and then writes it, has lost to everybody
-//! who has come since. But as long as it has written nothing and what it has read is still the newest there is,
-//! its reads might as well have been made now. So it moves to the newest timestamp:
+//! Who reads a hot record at a timestamp that was taken a batch ago, and then writes it, has lost
+//! to everybody who has come since. But as long as it has written nothing and what it has read is
+//! still the newest there is, its reads might as well have been made now. So it moves to the newest
+//! timestamp:
 //!
-//! 1. Every version it has read has to be the last of its record, and it must not have written, scanned or
-//!    counted anything.
+//! 1. Every version it has read has to be the last of its record, and it must not have written,
+//!    scanned or counted anything.
 //! 2. Its marks move with it, and so does its place among those who depend on what it has read.
 //!
 //! Otherwise it stays where it is: a reader of older versions can still commit.
 //!
-//! Invariant: whatever it is shown, before the move and after it, is what is there at its last timestamp.
+//! Invariant: whatever it is shown, before the move and after it, is what is there at its last
+//! timestamp.
 
 use crate::mvtso::Mvtso;
 use crate::rows::RowId;

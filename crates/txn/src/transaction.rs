@@ -171,14 +171,14 @@ impl Transaction {
         self.0.place.lock().as_ref().map_or(0, |place| place.rounds)
     }
 
-    /// Its place in the serial order, once it has begun: epoch and timestamp, which is final when its
-    /// commit was asked for. For checkers of histories.
+    /// Its place in the serial order, once it has begun: epoch and timestamp, which is final when
+    /// its commit was asked for. For checkers of histories.
     pub fn stamp(&self) -> Option<(u64, u64)> {
         self.0.place.lock().as_ref().map(|place| (place.epoch, u64::from(place.ts)))
     }
 
-    /// Asks for the commit and waits until the epoch is over and durable. After that it has ended, unless it
-    /// had not begun.
+    /// Asks for the commit and waits until the epoch is over and durable. After that it has ended,
+    /// unless it had not begun.
     pub async fn commit(&self) -> Result<()> {
         if self.0.place.lock().is_none() {
             return if self.has_given_up() { Err(Error::Ended) } else { Ok(()) };
@@ -212,8 +212,8 @@ impl Transaction {
         self.0.place.lock().as_ref().and_then(lost)
     }
 
-    /// Takes back all that it has written, and if it has read anything waits until that is durable, as a commit
-    /// does.
+    /// Takes back all that it has written, and if it has read anything waits until that is durable,
+    /// as a commit does.
     pub(crate) async fn end_in_error(&self) -> Result<()> {
         let (sender, outcome) = oneshot::channel();
         let reads = match &*self.0.place.lock() {

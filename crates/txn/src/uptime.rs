@@ -1,14 +1,14 @@
 //! When epochs run: always, while clients are here, or at set hours.
 //!
-//! 1. Before an epoch its driver asks whether epochs run now. If so, the epoch takes the next point of
-//!    the grid, as always.
-//! 2. If not, the driver asks again at every point of the grid. Outside of set hours everything that
-//!    waits is refused meanwhile, and so is what comes, with the reason; without a client, what the
-//!    proxy does for itself waits for the next one.
+//! 1. Before an epoch its driver asks whether epochs run now. If so, the epoch takes the next point
+//!    of the grid, as always.
+//! 2. If not, the driver asks again at every point of the grid. Outside of set hours everything
+//!    that waits is refused meanwhile, and so is what comes, with the reason; without a client,
+//!    what the proxy does for itself waits for the next one.
 //!
-//! An epoch that has begun comes to its end. What the cloud sees: whether there are epochs. With clients
-//! as the cause it sees when the first has come and when the last has been gone for the time that the
-//! epochs go on without one; with hours, the hours.
+//! An epoch that has begun comes to its end. What the cloud sees: whether there are epochs. With
+//! clients as the cause it sees when the first has come and when the last has been gone for the
+//! time that the epochs go on without one; with hours, the hours.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,8 +36,8 @@ pub enum Uptime {
 
 /// Set hours.
 pub trait Hours: Send + Sync {
-    /// Whether epochs run at `wall_ms` milliseconds after 1970 by the wall clock; if not, the reason
-    /// that clients are told.
+    /// Whether epochs run at `wall_ms` milliseconds after 1970 by the wall clock; if not, the
+    /// reason that clients are told.
     fn closed_at(&self, wall_ms: u64) -> Option<String>;
 }
 

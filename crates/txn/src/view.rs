@@ -129,8 +129,8 @@ impl<'a> View<'a> {
         self.core.now_ms
     }
 
-    /// The same when the program began, if that has taken it several epochs: a deadline that counts from
-    /// then is the same in all of its runs.
+    /// The same when the program began, if that has taken it several epochs: a deadline that counts
+    /// from then is the same in all of its runs.
     pub fn began_ms(&self) -> u64 {
         self.run.began_ms
     }
@@ -273,16 +273,16 @@ impl<'a> View<'a> {
         self.write(id, Change::put(value, attr), false)
     }
 
-    /// Writes a record without a value whose writing lets more be deleted than it takes: it may have the
-    /// room that a full store holds back for such.
+    /// Writes a record without a value whose writing lets more be deleted than it takes: it may
+    /// have the room that a full store holds back for such.
     pub fn put_making_room(&mut self, key: &Key, attr: u64) -> Step<()> {
         self.core.limits.check(key, 0).map_err(Pause::Refused)?;
         let id = self.touch(key);
         self.write(id, Change::put(Bytes::new(), attr), true)
     }
 
-    /// Whether these records, put so, find room, or will without anybody deleting anything: if not, what
-    /// they are to let go has to be deleted one by one, which takes no room.
+    /// Whether these records, put so, find room, or will without anybody deleting anything: if not,
+    /// what they are to let go has to be deleted one by one, which takes no room.
     pub fn may_make_room(&mut self, keys: &[Key]) -> bool {
         let put = Change::put(Bytes::new(), 0);
         let ids: Vec<RowId> = keys.iter().map(|key| self.touch(key)).collect();
@@ -315,9 +315,9 @@ impl<'a> View<'a> {
         Ok(true)
     }
 
-    /// Says that nobody asks for a key of this range before all that is in it has gone, as later programs
-    /// see. What the store holds of it goes in the epochs after this, many records at once, and takes
-    /// one of their write slots.
+    /// Says that nobody asks for a key of this range before all that is in it has gone, as later
+    /// programs see. What the store holds of it goes in the epochs after this, many records at
+    /// once, and takes one of their write slots.
     pub fn forget(&mut self, range: &KeyRange) -> Step<()> {
         self.step(1)?;
         let is_written = self.core.mvtso.rows.written_in(range).next().is_some();
@@ -387,8 +387,8 @@ impl<'a> View<'a> {
         self.run.depend(self.core.mvtso.rows.get(id));
     }
 
-    /// Whether a record that is here counts as one that has to be fetched: somebody wants to know what the
-    /// program asks for, and it has not asked for this one before.
+    /// Whether a record that is here counts as one that has to be fetched: somebody wants to know
+    /// what the program asks for, and it has not asked for this one before.
     fn is_cold(&self, row: &Row, found: &Found) -> bool {
         let here = matches!(found, Found::Here(_));
         here && self.run.trail.as_ref().is_some_and(|trail| !trail.knows(&row.key))
@@ -427,8 +427,8 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Accounts for work that the program does itself on what it has read, in steps: touching a record is
-    /// one.
+    /// Accounts for work that the program does itself on what it has read, in steps: touching a
+    /// record is one.
     pub fn spend(&mut self, steps: usize) -> Step<()> {
         self.step(steps)
     }

@@ -1,8 +1,9 @@
-//! What transactions on a server have in common: they keep writes back until the commit, may lose there,
-//! and are run again.
+//! What transactions on a server have in common: they keep writes back until the commit, may lose
+//! there, and are run again.
 //!
-//! A procedure may see what no serial order shows, and say so, before its commit would have told that it has
-//! lost. So what it says of broken data counts only once its reads have been held against the database.
+//! A procedure may see what no serial order shows, and say so, before its commit would have told
+//! that it has lost. So what it says of broken data counts only once its reads have been held
+//! against the database.
 
 use std::collections::BTreeMap;
 
@@ -65,12 +66,14 @@ impl Writes {
         self.0.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| key)
     }
 
-    /// How many records have to be asked for if `limit` are to be left, with those gone that are deleted.
+    /// How many records have to be asked for if `limit` are to be left, with those gone that are
+    /// deleted.
     pub fn to_ask_for(&self, from: &Key, limit: usize) -> usize {
         limit.saturating_add(self.scanned(from).filter(|(_, value)| value.is_none()).count())
     }
 
-    /// A scan that found these records, [`Writes::to_ask_for`] of them at most, as its transaction sees it.
+    /// A scan that found these records, [`Writes::to_ask_for`] of them at most, as its transaction
+    /// sees it.
     pub fn merged(&self, found: Vec<(Key, Bytes)>, from: &Key, limit: usize) -> Vec<(Key, Bytes)> {
         let mut all: BTreeMap<Key, Bytes> = found.into_iter().collect();
         for (key, value) in self.scanned(from) {

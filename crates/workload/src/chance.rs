@@ -35,8 +35,8 @@ pub fn rank(of: u32, skew: f64, stream: &mut Stream) -> u32 {
     (rank as u32).clamp(1, of) - 1
 }
 
-/// Where a rank lies among `of` records, so that ranks near one another lie anywhere: a hash, the finish of
-/// SplitMix64.
+/// Where a rank lies among `of` records, so that ranks near one another lie anywhere: a hash, the
+/// finish of SplitMix64.
 pub fn scattered(rank: u32, of: u32) -> u32 {
     let mut hash = u64::from(rank).wrapping_add(0x9E37_79B9_7F4A_7C15);
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

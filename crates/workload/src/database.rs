@@ -1,8 +1,8 @@
 //! What a workload runs on: a database of records with transactions.
 //!
 //! Fogbank, the baseline without privacy and the servers that people run today are each one
-//! implementation. A workload knows none of them: it is a stream of [`Procedure`]s, whose statements are
-//! those that all of them have.
+//! implementation. A workload knows none of them: it is a stream of [`Procedure`]s, whose
+//! statements are those that all of them have.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -47,8 +47,9 @@ pub trait Statements: Send + Sync {
     /// Deletes a record, if there is one.
     async fn delete(&self, key: &Key) -> Result<()>;
 
-    /// At most `limit` records of the group of `from`, beginning with the first whose key is not before it.
-    /// Only of groups that the workload has named as [`crate::Workload::scanned_groups`].
+    /// At most `limit` records of the group of `from`, beginning with the first whose key is not
+    /// before it. Only of groups that the workload has named as
+    /// [`crate::Workload::scanned_groups`].
     async fn scan(&self, from: &Key, limit: usize) -> Result<Vec<(Key, Bytes)>>;
 
     /// Hints that these records will be needed: whoever can begins to fetch them, and nobody waits.
@@ -57,8 +58,8 @@ pub trait Statements: Send + Sync {
         Ok(())
     }
 
-    /// Whether who has to wait for a round gains by asking in it for what only a rival may leave over: where a
-    /// store is far away, and not at a server nearby, to which every record is work.
+    /// Whether who has to wait for a round gains by asking in it for what only a rival may leave
+    /// over: where a store is far away, and not at a server nearby, to which every record is work.
     fn gains_by_reading_ahead(&self) -> bool {
         true
     }
@@ -86,8 +87,8 @@ impl Effect {
     pub const DECLINED: Self = Self { done: false, sum: 0 };
 }
 
-/// A transaction with its parameters drawn. It may be run several times, until it commits, and does the
-/// same each time if it sees the same. One that declines has written nothing.
+/// A transaction with its parameters drawn. It may be run several times, until it commits, and does
+/// the same each time if it sees the same. One that declines has written nothing.
 #[async_trait]
 pub trait Procedure: Send + Sync {
     /// Which of [`crate::Workload::kinds`] it is.

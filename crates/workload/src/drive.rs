@@ -1,13 +1,14 @@
 //! Clients that run a workload against a database, and what is measured of them.
 //!
-//! 1. *Closed loop*: each client performs one transaction after the other. *Open loop*: transactions arrive
-//!    at random moments (a Poisson process), whether those before them have ended or not; one that has to
-//!    wait for its turn has waited since it arrived, so a stall shows in every latency that it caused.
-//! 2. A ramp before and after the span that is measured does not count. Throughput is what ended within the
-//!    span; latencies are of what arrived within it, however late it ended, so that none is left out because
-//!    it was slow.
-//! 3. All transactions that have committed, also those of the ramps, are entered in the ledger, against which
-//!    the workload is checked.
+//! 1. *Closed loop*: each client performs one transaction after the other. *Open loop*:
+//!    transactions arrive at random moments (a Poisson process), whether those before them have
+//!    ended or not; one that has to wait for its turn has waited since it arrived, so a stall shows
+//!    in every latency that it caused.
+//! 2. A ramp before and after the span that is measured does not count. Throughput is what ended
+//!    within the span; latencies are of what arrived within it, however late it ended, so that none
+//!    is left out because it was slow.
+//! 3. All transactions that have committed, also those of the ramps, are entered in the ledger,
+//!    against which the workload is checked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +53,8 @@ pub struct Span {
 pub struct Tally {
     /// Transactions that committed within the span.
     pub ended: u64,
-    /// Microseconds from arrival to answer of those that arrived within the span and have committed.
+    /// Microseconds from arrival to answer of those that arrived within the span and have
+    /// committed.
     pub latency_us: Histogram<u64>,
     /// Runs of the procedures of these, those that lost included.
     pub attempts: u64,
@@ -290,7 +292,8 @@ mod tests {
         }
     }
 
-    /// A stall that outlasts the span was in no latency, for what had not ended within it was left out.
+    /// A stall that outlasts the span was in no latency, for what had not ended within it was left
+    /// out.
     #[tokio::test(start_paused = true)]
     async fn a_stall_shows_in_the_latencies_of_all_that_it_met() {
         let s = Duration::from_secs;

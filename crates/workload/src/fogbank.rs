@@ -65,7 +65,8 @@ pub(crate) fn in_group_from(from: &Key) -> KeyRange {
     KeyRange::members(&from.group(), Bound::Included(from.member()), Bound::Unbounded)
 }
 
-/// A procedure under way: how often it was run, and what it said that a transaction has no word for.
+/// A procedure under way: how often it was run, and what it said that a transaction has no word
+/// for.
 pub(crate) struct Run<'a> {
     procedure: &'a dyn Procedure,
     attempts: AtomicU32,

@@ -1,11 +1,12 @@
-//! Applications to measure with: TPC-C, SmallBank, FreeHealth, YCSB and those that a file describes, and the
-//! clients that run them.
+//! Applications to measure with: TPC-C, SmallBank, FreeHealth, YCSB and those that a file
+//! describes, and the clients that run them.
 //!
 //! 1. A [`Workload`] says which records there are at first and draws transactions.
-//! 2. A [`Database`] runs them: Fogbank, the same transaction layer without privacy, Redis, PostgreSQL.
+//! 2. A [`Database`] runs them: Fogbank, the same transaction layer without privacy, Redis,
+//!    PostgreSQL.
 //! 3. Clients measure it ([`drive`]), each with a stream of randomness of its own.
-//! 4. The workload holds the database against its own rules ([`Workload::check`]). A run whose check fails
-//!    is worth nothing, however fast it was.
+//! 4. The workload holds the database against its own rules ([`Workload::check`]). A run whose
+//!    check fails is worth nothing, however fast it was.
 //!
 //! Every database gets the same transactions from the same seed, with the same statements.
 

@@ -1,5 +1,5 @@
-//! A database whose transactions are observed: what each fetched and wrote, as if nothing had been in memory
-//! ([`Footprint`]). Runs that lost count for nothing.
+//! A database whose transactions are observed: what each fetched and wrote, as if nothing had been
+//! in memory ([`Footprint`]). Runs that lost count for nothing.
 
 use std::sync::Arc;
 

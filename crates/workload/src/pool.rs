@@ -15,7 +15,8 @@ pub(crate) struct Pool<C> {
     room: Semaphore,
 }
 
-/// A connection that one transaction has; it goes back when dropped, also in the middle of something.
+/// A connection that one transaction has; it goes back when dropped, also in the middle of
+/// something.
 pub(crate) struct Lease<'a, C> {
     connection: MutexGuard<'a, C>,
     // After the guard, so that whoever is given the place finds the connection unlocked.

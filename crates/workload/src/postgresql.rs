@@ -2,15 +2,15 @@
 //!
 //! 1. A record is a row: group, member and value, found by the first two.
 //! 2. A transaction has a connection to itself. It begins in the round trip of its first statement.
-//! 3. Records asked for together are one statement, whose parameters are arrays; so are all that are written,
-//!    and all that are deleted. All statements are prepared.
-//! 4. Writes are kept back and sent at the commit, in one round trip with it. If they fail, what follows them
-//!    commits nothing, for PostgreSQL has given the transaction up.
-//! 5. One that PostgreSQL has given up because of others is run again. What is left of it is rolled back in
-//!    the round trip in which the next begins.
+//! 3. Records asked for together are one statement, whose parameters are arrays; so are all that
+//!    are written, and all that are deleted. All statements are prepared.
+//! 4. Writes are kept back and sent at the commit, in one round trip with it. If they fail, what
+//!    follows them commits nothing, for PostgreSQL has given the transaction up.
+//! 5. One that PostgreSQL has given up because of others is run again. What is left of it is rolled
+//!    back in the round trip in which the next begins.
 //!
-//! Whoever reads a table from end to end has read every row of it, and conflicts with all that write. So
-//! plans are made to go by the index, which they would not if the table is small.
+//! Whoever reads a table from end to end has read every row of it, and conflicts with all that
+//! write. So plans are made to go by the index, which they would not if the table is small.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -53,8 +53,8 @@ pub struct Postgresql {
 }
 
 impl Postgresql {
-    /// So many connections, as `config` says (`host=... user=...`); transactions beyond that wait for one.
-    /// The table is made, and must not be there.
+    /// So many connections, as `config` says (`host=... user=...`); transactions beyond that wait
+    /// for one. The table is made, and must not be there.
     ///
     /// # Errors
     /// [`Error::Failed`] if there is no such server, or it has the table.

@@ -1,15 +1,18 @@
 //! Redis as a database: optimistic transactions of its own kind.
 //!
-//! 1. A transaction has a connection to itself. What it reads for the first time it watches and reads in
-//!    one round trip (`WATCH`, `MGET`); a second read is answered from the first.
-//! 2. Writes are kept back and sent at the commit, in one round trip (`MULTI`, the writes, `EXEC`). Redis
-//!    carries them out only if no record that is watched has been written; otherwise all begins anew.
-//! 3. A transaction that has written nothing and read in one round is serialisable as it is, for `MGET` shows
-//!    one moment. One that has read in several rounds commits with an `EXEC` of nothing, which fails alike.
-//! 4. Watches that nobody needs any more are taken back in the first round trip of the next transaction.
-//! 5. A group that is scanned has an index, a sorted set of its members whose scores are all 0. A scan watches
-//!    and reads that (`ZRANGE` by order of the bytes), then the records: whatever is inserted into the group
-//!    or deleted from it meanwhile makes the scan begin anew.
+//! 1. A transaction has a connection to itself. What it reads for the first time it watches and
+//!    reads in one round trip (`WATCH`, `MGET`); a second read is answered from the first.
+//! 2. Writes are kept back and sent at the commit, in one round trip (`MULTI`, the writes, `EXEC`).
+//!    Redis carries them out only if no record that is watched has been written; otherwise all
+//!    begins anew.
+//! 3. A transaction that has written nothing and read in one round is serialisable as it is, for
+//!    `MGET` shows one moment. One that has read in several rounds commits with an `EXEC` of
+//!    nothing, which fails alike.
+//! 4. Watches that nobody needs any more are taken back in the first round trip of the next
+//!    transaction.
+//! 5. A group that is scanned has an index, a sorted set of its members whose scores are all 0. A
+//!    scan watches and reads that (`ZRANGE` by order of the bytes), then the records: whatever is
+//!    inserted into the group or deleted from it meanwhile makes the scan begin anew.
 
 mod commands;
 
@@ -41,8 +44,8 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// So many connections to the server at an address; transactions beyond that wait for one. `scanned` are
-    /// the groups that have an index.
+    /// So many connections to the server at an address; transactions beyond that wait for one.
+    /// `scanned` are the groups that have an index.
     ///
     /// # Errors
     /// [`Error::Failed`] if there is no such server.

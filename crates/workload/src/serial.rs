@@ -1,5 +1,5 @@
-//! A database for tests of workloads: one transaction after the other, in memory. It can be made to lose
-//! writes, so that a check is seen to fail.
+//! A database for tests of workloads: one transaction after the other, in memory. It can be made to
+//! lose writes, so that a check is seen to fail.
 
 use std::collections::BTreeMap;
 

@@ -2,13 +2,13 @@
 //!
 //! 1. A program is looked for among those installed; who has to install what is said if it is not.
 //! 2. It is started in a folder that the caller gives, and listens on a socket in there alone.
-//! 3. Starting waits until the server says that it takes connections, and does so in place: it is for the
-//!    beginning of a run, not for its midst.
+//! 3. Starting waits until the server says that it takes connections, and does so in place: it is
+//!    for the beginning of a run, not for its midst.
 //! 4. It is in a process group of its own: Ctrl-C is for whoever started it, who then drops it.
 //! 5. It ends when dropped, in no good order: what it has kept is of no use to anybody.
 //!
-//! PostgreSQL refuses to be root. If we are, it runs as the user that its package brings, who is given the
-//! folder; all folders above it have to let that user pass.
+//! PostgreSQL refuses to be root. If we are, it runs as the user that its package brings, who is
+//! given the folder; all folders above it have to let that user pass.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{MetadataExt, chown};
@@ -26,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const READY: &str = "ready to accept connections";
 /// Who runs PostgreSQL if we are root, and who connects to it.
 const POSTGRES: &str = "postgres";
-/// Locks of reads by row instead of by page or table; no log of transactions that lose; room in the log for
-/// a run without a checkpoint every few seconds.
+/// Locks of reads by row instead of by page or table; no log of transactions that lose; room in the
+/// log for a run without a checkpoint every few seconds.
 const SETTINGS: [&str; 8] = [
     "listen_addresses=",
     "shared_buffers=1GB",
@@ -133,7 +133,8 @@ impl PostgresServer {
                 |above: &&Path| above.metadata().is_ok_and(|above| above.mode() & 1 == 0);
             if let Some(closed) = folder.ancestors().skip(1).find(is_closed) {
                 let reason = format!(
-                    "{POSTGRES}, whom it runs as, may not enter; set TMPDIR to a folder that all may"
+                    "{POSTGRES}, whom it runs as, may not enter; set TMPDIR to a folder that all \
+                     may"
                 );
                 return Err(failed(closed, &reason));
             }
@@ -204,7 +205,8 @@ fn launch(mut command: Command) -> Result<Child> {
     Err(failed(&program, &format!("did not start: {said}")))
 }
 
-/// Passes lines on, and goes on reading when nobody listens any more: a full pipe would stop the server.
+/// Passes lines on, and goes on reading when nobody listens any more: a full pipe would stop the
+/// server.
 fn listen(from: Option<impl Read + Send + 'static>, to: mpsc::Sender<String>) {
     let Some(from) = from else { return };
     std::thread::spawn(move || {

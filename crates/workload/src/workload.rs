@@ -1,4 +1,5 @@
-//! What a workload is: the records it begins with, the transactions it draws, and what has to hold after.
+//! What a workload is: the records it begins with, the transactions it draws, and what has to hold
+//! after.
 
 use std::sync::Arc;
 
@@ -29,15 +30,16 @@ pub trait Workload: Send + Sync {
     /// What it begins with: the same records each time it is asked.
     fn records(&self) -> Records<'_>;
 
-    /// The next transaction of some client: kinds by their parts, parameters as the workload's rules say.
+    /// The next transaction of some client: kinds by their parts, parameters as the workload's
+    /// rules say.
     fn draw(&self, stream: &mut Stream) -> Box<dyn Procedure>;
 
-    /// The same workload as it was before anything was drawn: for another database, in which nothing of what was
-    /// drawn so far is.
+    /// The same workload as it was before anything was drawn: for another database, in which
+    /// nothing of what was drawn so far is.
     fn fresh(&self) -> Arc<dyn Workload>;
 
-    /// Holds the database, in which nothing runs, against what its rules and `ledger` say. Whatever was
-    /// performed since the records were loaded is in the ledger.
+    /// Holds the database, in which nothing runs, against what its rules and `ledger` say. Whatever
+    /// was performed since the records were loaded is in the ledger.
     ///
     /// # Errors
     /// [`crate::Error::Broken`] says what does not hold.

@@ -1,18 +1,19 @@
 //! YCSB: operations on single records, in the six mixes A to F (Cooper et al., SoCC 2010).
 //!
-//! 1. Records have numbers from 0 without gaps. Each is 1,024 bytes: its number, how often it was written
-//!    since, and ten fields of 100 bytes.
-//! 2. A transaction is one operation, or several in one procedure: then all that it reads one by one is
-//!    read in one round.
-//! 3. An update replaces one field and a read-modify-write all ten; to keep the others, and the count,
-//!    both read the record.
-//! 4. Whoever inserts takes the next number when drawn. `latest` counts back from the number that is next
-//!    then, so that a record may be asked for before it is there: that is no fault.
-//! 5. Records lie in the order of their numbers, those inserted at the end. Zipfian ranks are hashed onto
-//!    the numbers there were at first, so that those often asked for lie anywhere.
+//! 1. Records have numbers from 0 without gaps. Each is 1,024 bytes: its number, how often it was
+//!    written since, and ten fields of 100 bytes.
+//! 2. A transaction is one operation, or several in one procedure: then all that it reads one by
+//!    one is read in one round.
+//! 3. An update replaces one field and a read-modify-write all ten; to keep the others, and the
+//!    count, both read the record.
+//! 4. Whoever inserts takes the next number when drawn. `latest` counts back from the number that
+//!    is next then, so that a record may be asked for before it is there: that is no fault.
+//! 5. Records lie in the order of their numbers, those inserted at the end. Zipfian ranks are
+//!    hashed onto the numbers there were at first, so that those often asked for lie anywhere.
 //!
-//! Invariants, held after each run, in which all that was drawn has been performed: every number below the
-//! next has its record and no other has; records were written as often as updates have committed.
+//! Invariants, held after each run, in which all that was drawn has been performed: every number
+//! below the next has its record and no other has; records were written as often as updates have
+//! committed.
 
 mod operations;
 #[cfg(test)]
@@ -126,8 +127,8 @@ pub struct Ycsb {
 }
 
 impl Ycsb {
-    /// The mix of that letter, as it is usual: `latest` for D, zipfian for the others, and an operation a
-    /// transaction. None of another letter.
+    /// The mix of that letter, as it is usual: `latest` for D, zipfian for the others, and an
+    /// operation a transaction. None of another letter.
     pub fn new(letter: char, records: u32) -> Option<Self> {
         let (letter, records) = (Letter::of(letter)?, records.max(1));
         let distribution = match letter {

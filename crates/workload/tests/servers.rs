@@ -1,5 +1,5 @@
-//! Workloads on a real Redis and a real PostgreSQL. Each runs where its programs are installed; says so and
-//! passes where they are not.
+//! Workloads on a real Redis and a real PostgreSQL. Each runs where its programs are installed;
+//! says so and passes where they are not.
 
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
@@ -195,7 +195,8 @@ fn of(number: u8) -> Bytes {
 
 /// Transactions that others come between.
 enum Probe {
-    /// Reads 1, then 2, between which somebody moves one from 2 to 1, the first time; both make three.
+    /// Reads 1, then 2, between which somebody moves one from 2 to 1, the first time; both make
+    /// three.
     ReadTwice(Arc<dyn Database>, AtomicBool),
     /// The same, and calls what it sees broken if the sum is another.
     Complain(Arc<dyn Database>, AtomicBool),
@@ -203,7 +204,8 @@ enum Probe {
     Add(Arc<dyn Database>, AtomicBool),
     /// Adds one to 5.
     AddAlone,
-    /// Scans from 4, while somebody puts another record into the group, the first time; writes how many.
+    /// Scans from 4, while somebody puts another record into the group, the first time; writes how
+    /// many.
     Count(Arc<dyn Database>, AtomicBool),
     Move,
     Put(u8, u8),

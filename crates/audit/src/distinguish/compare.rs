@@ -1,12 +1,13 @@
 //! Two labels: a classifier learns on some runs of each and is judged on the others.
 //!
-//! 1. All runs are cut to as many windows as the shortest has: a store behaves differently when it is
-//!    new, so a longer run is another history.
+//! 1. All runs are cut to as many windows as the shortest has: a store behaves differently when it
+//!    is new, so a longer run is another history.
 //! 2. Some runs of each label teach, spread over the time of recording; the rest is never seen.
-//! 3. The advantage on the rest gets an interval for each scale, corrected over all pairs and scales:
-//!    half of the error for the first scale, which the bound is about, the rest for the others.
-//! 4. If a control failed, the features that differ between runs of one label are set aside; if that
-//!    does not help, windows are no independent evidence and the interval is by whole runs.
+//! 3. The advantage on the rest gets an interval for each scale, corrected over all pairs and
+//!    scales: half of the error for the first scale, which the bound is about, the rest for the
+//!    others.
+//! 4. If a control failed, the features that differ between runs of one label are set aside; if
+//!    that does not help, windows are no independent evidence and the interval is by whole runs.
 
 use serde::Serialize;
 
@@ -158,8 +159,8 @@ impl Control {
     }
 }
 
-/// Trains on some runs, without the columns set aside, and judges the others, by whole runs if there
-/// is a nuisance; `None` if the runs are too short for the scale.
+/// Trains on some runs, without the columns set aside, and judges the others, by whole runs if
+/// there is a nuisance; `None` if the runs are too short for the scale.
 fn judge(
     (first, second): (&[&Run], &[&Run]),
     scale: usize,

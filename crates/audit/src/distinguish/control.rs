@@ -1,18 +1,18 @@
 //! Runs of one label against each other: what can be told there is the run, not the history.
 //!
 //! A classifier learns one run against another of the same label and judges the remaining ones, in
-//! several rounds. If those lean differently, by more than chance takes blocks of one run apart, then
-//! runs have something of their own: the moment they were recorded at, the machine's load, a state
-//! that they began with. A difference between two labels may then be one between runs, however many
-//! windows they have, because the windows of a run share it.
+//! several rounds. If those lean differently, by more than chance takes blocks of one run apart,
+//! then runs have something of their own: the moment they were recorded at, the machine's load, a
+//! state that they began with. A difference between two labels may then be one between runs,
+//! however many windows they have, because the windows of a run share it.
 //!
 //! One run against one is the sharpest form: nothing is averaged out. Rounds use neighbouring and
-//! distant runs, so drift during the recording shows as well as noise. It takes two rounds at least:
-//! where one pair of runs happens to lie on one side of all others, another does not.
+//! distant runs, so drift during the recording shows as well as noise. It takes two rounds at
+//! least: where one pair of runs happens to lie on one side of all others, another does not.
 //!
 //! If runs do differ, the features whose means differ between them are set aside and the rest is
-//! looked at again. What then shows between two labels is a leak all the same; that nothing shows says
-//! nothing of what was set aside.
+//! looked at again. What then shows between two labels is a leak all the same; that nothing shows
+//! says nothing of what was set aside.
 
 use serde::Serialize;
 
@@ -29,7 +29,8 @@ pub struct Control {
     pub label: String,
     /// How many runs of it there are.
     pub runs: usize,
-    /// Failed: runs can be told apart, so that no pair with this label can be judged by its windows.
+    /// Failed: runs can be told apart, so that no pair with this label can be judged by its
+    /// windows.
     pub verdict: Verdict,
     /// The chance, corrected for the number of rounds and labels, of what was seen.
     pub chance: f64,

@@ -1,8 +1,8 @@
 //! What is measured of one window, and how it is named.
 //!
-//! A feature is a number that whoever watches the store can work out. None needs a key, an engine or
-//! a mark. Where a window holds nothing to measure, the feature has a fixed neutral value: that it
-//! holds nothing is told by a count.
+//! A feature is a number that whoever watches the store can work out. None needs a key, an engine
+//! or a mark. Where a window holds nothing to measure, the feature has a fixed neutral value: that
+//! it holds nothing is told by a count.
 
 /// Names each feature once: a variant, its words for the report.
 macro_rules! features {

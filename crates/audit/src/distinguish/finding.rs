@@ -79,8 +79,8 @@ impl Pair {
         match self.verdict {
             Verdict::Failed => match self.clearest() {
                 Some(told) => format!(
-                    "{first} and {second} can be told apart on runs never seen, with an advantage of \
-                     {:.1} % ({:.1} to {:.1} %) by {} at a time; most telling: {}.",
+                    "{first} and {second} can be told apart on runs never seen, with an advantage \
+                     of {:.1} % ({:.1} to {:.1} %) by {} at a time; most telling: {}.",
                     100.0 * told.advantage,
                     100.0 * told.low,
                     100.0 * told.high,
@@ -105,8 +105,8 @@ impl Pair {
                 self.aside.iter().take(3).cloned().collect::<Vec<_>>().join("; ")
             ),
             Verdict::TooFew => format!(
-                "{first} and {second} could not be told apart, but the runs are too short: {bound}, \
-                 where {:.2} % is asked for.",
+                "{first} and {second} could not be told apart, but the runs are too short: \
+                 {bound}, where {:.2} % is asked for.",
                 100.0 * options.bound
             ),
         }

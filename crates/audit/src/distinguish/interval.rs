@@ -3,8 +3,8 @@
 //! The advantage is the share of rows held for the second kind among rows of the second kind, less
 //! that among rows of the first: twice the accuracy less one for balanced kinds, and free of the
 //! classifier's leaning to one side. Neighbouring rows are not independent, so each run is cut into
-//! [`BLOCKS`] blocks and the variance is that of block means (never less than independent rows would
-//! have). Runs may differ for a reason of their own; [`spread`] tests that.
+//! [`BLOCKS`] blocks and the variance is that of block means (never less than independent rows
+//! would have). Runs may differ for a reason of their own; [`spread`] tests that.
 
 use super::distribution::{f_tail, t_quantile};
 
@@ -65,8 +65,8 @@ pub(super) fn by_blocks(first: &[Lean], second: &[Lean], alpha: f64) -> Interval
     interval(first, second, variance(first) + variance(second), freedom as f64, alpha)
 }
 
-/// The same by the variance of whole runs, which is right where runs differ by themselves. Runs of a
-/// label are taken to differ at least by `known`, as those of the control did.
+/// The same by the variance of whole runs, which is right where runs differ by themselves. Runs of
+/// a label are taken to differ at least by `known`, as those of the control did.
 pub(super) fn by_runs(first: &[Lean], second: &[Lean], known: f64, alpha: f64) -> Interval {
     let freedom = (first.len() + second.len()).saturating_sub(2).max(1);
     let variance = |leans: &[Lean]| {

@@ -1,8 +1,9 @@
 //! A classifier of rows: a forest of trees and a linear model, their scores added.
 //!
-//! The forest finds what stands out in a few windows or needs two features at once; the linear model
-//! finds what shifts all windows a little. Both estimate how far a row's chance of being of the second
-//! kind lies above one half, so a model that sees nothing adds little to the score of the other.
+//! The forest finds what stands out in a few windows or needs two features at once; the linear
+//! model finds what shifts all windows a little. Both estimate how far a row's chance of being of
+//! the second kind lies above one half, so a model that sees nothing adds little to the score of
+//! the other.
 
 use smartcore::ensemble::random_forest_regressor::{
     RandomForestRegressor, RandomForestRegressorParameters,
@@ -13,8 +14,8 @@ use smartcore::linear::ridge_regression::{RidgeRegression, RidgeRegressionParame
 
 use super::moments::Moments;
 
-/// Training stops seeing a feature that is further from its mean than so many spreads: a linear model
-/// must not hang on a few rows.
+/// Training stops seeing a feature that is further from its mean than so many spreads: a linear
+/// model must not hang on a few rows.
 const CLIP: f64 = 5.0;
 
 /// The weight of the linear model's penalty, per row.
@@ -54,8 +55,8 @@ struct Column {
 }
 
 impl Learner {
-    /// Learns to tell the rows `first` from the rows `second`, using as many of each, spread evenly,
-    /// without the columns that are set `aside`.
+    /// Learns to tell the rows `first` from the rows `second`, using as many of each, spread
+    /// evenly, without the columns that are set `aside`.
     pub(super) fn train(
         first: &[&[f32]],
         second: &[&[f32]],

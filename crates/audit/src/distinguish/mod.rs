@@ -1,19 +1,19 @@
 //! Two histories, one guess: a classifier that is trained to tell two histories apart by what the
 //! store saw, judged on runs it never saw.
 //!
-//! 1. A run is cut into windows, one a read request, and each window becomes a row of features; rows
-//!    of ten and a hundred windows show a leak that touches few accesses.
+//! 1. A run is cut into windows, one a read request, and each window becomes a row of features;
+//!    rows of ten and a hundred windows show a leak that touches few accesses.
 //! 2. Runs of one label are held against each other first. What can be told there is the run, not
 //!    the history: [`Control`].
-//! 3. For each pair of labels a forest and a linear model learn on some runs and guess on the others,
-//!    where the advantage gets an interval, corrected over all pairs: [`Pair`].
+//! 3. For each pair of labels a forest and a linear model learn on some runs and guess on the
+//!    others, where the advantage gets an interval, corrected over all pairs: [`Pair`].
 //!
 //! Nothing here knows an engine; of the configuration only the grid of departures is used. All that
 //! is random follows from one seed.
 //!
-//! What it cannot see: what differs in windows in no way that its features show, what happens before
-//! the first read and after the last, and a cause that comes with the label but is not the history
-//! (all runs of one label recorded at night). Record the runs of all labels in turn.
+//! What it cannot see: what differs in windows in no way that its features show, what happens
+//! before the first read and after the last, and a cause that comes with the label but is not the
+//! history (all runs of one label recorded at night). Record the runs of all labels in turn.
 
 mod compare;
 mod control;

@@ -1,7 +1,7 @@
 //! What a window can be held against: the reads before it, in bounded memory.
 //!
-//! The last read of every chunk lies in a table of fixed size in which a newer chunk may displace an
-//! older one. Which it displaces follows from places alone, so two runs forget alike.
+//! The last read of every chunk lies in a table of fixed size in which a newer chunk may displace
+//! an older one. Which it displaces follows from places alone, so two runs forget alike.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! Where a chunk lies, read as a node of a binary tree that is numbered level by level from 0.
 //!
-//! For an array that is no tree the same numbers are a coarse logarithmic position, which is as good
-//! for telling two histories apart.
+//! For an array that is no tree the same numbers are a coarse logarithmic position, which is as
+//! good for telling two histories apart.
 
 /// The level of a chunk: 0 is the root.
 pub(super) fn level(chunk: u32) -> u32 {

@@ -1,8 +1,8 @@
 //! Cutting a run into windows: one begins with a read request and lasts until the next.
 //!
-//! Where a window begins is public, so windows of two histories can be laid side by side. What comes
-//! before the first read (opening a store) and the window that the end of the run cuts short (closing
-//! it) belong to none. Memory does not grow with the trace, but for the rows kept.
+//! Where a window begins is public, so windows of two histories can be laid side by side. What
+//! comes before the first read (opening a store) and the window that the end of the run cuts short
+//! (closing it) belong to none. Memory does not grow with the trace, but for the rows kept.
 //!
 //! Messages of clients and marks are not looked at: the cloud sees neither.
 
@@ -64,8 +64,8 @@ struct Window {
 }
 
 impl Extractor {
-    /// An extractor for a run under `config`; without one, only the grid is not known. It keeps rows
-    /// for windows of each of `scales`, at most `rows_max` each.
+    /// An extractor for a run under `config`; without one, only the grid is not known. It keeps
+    /// rows for windows of each of `scales`, at most `rows_max` each.
     pub(super) fn keeping(
         config: Option<&PublicConfig>,
         scales: &[usize],

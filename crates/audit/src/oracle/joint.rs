@@ -1,10 +1,10 @@
 //! Whether a trace goes on where the one before it ended.
 //!
-//! An opening gets the commit record and the journal, which have to be those that were put last in the
-//! traces before. If the cloud shows something older, it has lied, and nothing may follow. If it shows
-//! what nobody has put whose trace was given, either that is a forgery, or a trace is missing. What
-//! follows tells, as far as anything does: a proxy verifies, so one that goes on has seen a true
-//! record, unless it goes on exactly as if it had seen the one that we know.
+//! An opening gets the commit record and the journal, which have to be those that were put last in
+//! the traces before. If the cloud shows something older, it has lied, and nothing may follow. If
+//! it shows what nobody has put whose trace was given, either that is a forgery, or a trace is
+//! missing. What follows tells, as far as anything does: a proxy verifies, so one that goes on has
+//! seen a true record, unless it goes on exactly as if it had seen the one that we know.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -73,13 +73,13 @@ pub(super) struct Ended {
 }
 
 impl Stranger {
-    /// Why a trace does not follow the one before, if it goes on with `request` after this. `None` if
-    /// it goes on as if it had been shown what is there: then it believed a forgery.
+    /// Why a trace does not follow the one before, if it goes on with `request` after this. `None`
+    /// if it goes on as if it had been shown what is there: then it believed a forgery.
     pub fn gap(self, request: &Request, config: &VaultConfig, ended: Ended) -> Option<String> {
         match self {
             Self::Record => Some(
-                "it goes on from a journal record that none before has put; one is missing, or the end \
-                 of the one before"
+                "it goes on from a journal record that none before has put; one is missing, or the \
+                 end of the one before"
                     .into(),
             ),
             Self::NoCommit => {
@@ -94,15 +94,16 @@ impl Stranger {
                 if opening != ended.opening {
                     let before = ended.opening;
                     return Some(format!(
-                        "it begins after opening {opening}, the traces before end in opening {before}"
+                        "it begins after opening {opening}, the traces before end in opening \
+                         {before}"
                     ));
                 }
                 let same = match request {
                     Request::BlobGet { name } => name.starts_with(&epoch_prefix(ended.epoch + 1)),
                     _ => ended.closed,
                 };
-                let words = "it begins later in the same opening than the trace before ends, so the \
-                             end of that one is missing";
+                let words = "it begins later in the same opening than the trace before ends, so \
+                             the end of that one is missing";
                 (!same).then(|| words.into())
             }
         }

@@ -5,21 +5,21 @@
 //! differs is a [`Breach`] of one rule. What it leaves free goes to the observers.
 //!
 //! Every engine has a machine of its own, and a place in `ENGINES`. They share what a vault is
-//! (`blob`, `chain`), what replies have to be (`replies`) and how traces join (`joint`); engines that
-//! serve accesses as they come share what is around them (`immediate`).
+//! (`blob`, `chain`), what replies have to be (`replies`) and how traces join (`joint`); engines
+//! that serve accesses as they come share what is around them (`immediate`).
 //!
 //! # What is outside
 //!
-//! Marks are never an input, with two exceptions: a store that lies in a test may say `lie` where the
-//! fingerprints of a reply cannot tell, and an engine may say what is public and shown by no message
-//! (`partition`). A trace is that of one process, which opens its store once, at
-//! the beginning. How many processes there were its owner knows, so [`Summary::openings`] and
-//! [`Summary::crashes`] are to be held against that; a trace that is missing among those given is no
-//! breach but [`Halt::Unfollowing`], as far as the traces tell. Those of the clients of a site were
-//! recorded at once, and are one stream before the machine sees them (`hierarchy`).
+//! Marks are never an input, with two exceptions: a store that lies in a test may say `lie` where
+//! the fingerprints of a reply cannot tell, and an engine may say what is public and shown by no
+//! message (`partition`). A trace is that of one process, which opens its store once, at the
+//! beginning. How many processes there were its owner knows, so [`Summary::openings`] and
+//! [`Summary::crashes`] are to be held against that; a trace that is missing among those given is
+//! no breach but [`Halt::Unfollowing`], as far as the traces tell. Those of the clients of a site
+//! were recorded at once, and are one stream before the machine sees them (`hierarchy`).
 //!
-//! Tags of conditional puts are not compared with those that the store gave out: replies in a trace have
-//! none. A store refuses a wrong one, and then the put of a refused record shows.
+//! Tags of conditional puts are not compared with those that the store gave out: replies in a trace
+//! have none. A store refuses a wrong one, and then the put of a refused record shows.
 
 mod blob;
 mod chain;
@@ -94,8 +94,8 @@ impl Oracle {
         Ok(Self { machine, events: 0, last: 0 })
     }
 
-    /// The same, with another seed for what completes leaves: two runs that are compared need two, or
-    /// they would agree where nothing of the leaf was shown.
+    /// The same, with another seed for what completes leaves: two runs that are compared need two,
+    /// or they would agree where nothing of the leaf was shown.
     #[must_use]
     pub fn seeded(mut self, seed: u64) -> Self {
         self.machine.seed(seed);

@@ -1,13 +1,13 @@
 //! A program that is given what is public and nothing else, and writes what a cloud sees of
 //! `partition`.
 //!
-//! It is the specification, asked what is due instead of told what came; what is free it draws as its
-//! law says. It is told when clients ask and what the cloud replied. So whatever a cloud sees of an
-//! engine that keeps to the specification, this could have written without a single block: if nobody
-//! tells the two apart, nothing of what was asked is in it.
+//! It is the specification, asked what is due instead of told what came; what is free it draws as
+//! its law says. It is told when clients ask and what the cloud replied. So whatever a cloud sees
+//! of an engine that keeps to the specification, this could have written without a single block: if
+//! nobody tells the two apart, nothing of what was asked is in it.
 //!
-//! 1. Whoever runs it tells all that happens ([`Simulator::takes`], [`Simulator::lists`]), also what
-//!    it does itself, when it does it.
+//! 1. Whoever runs it tells all that happens ([`Simulator::takes`], [`Simulator::lists`]), also
+//!    what it does itself, when it does it.
 //! 2. Then he does what it says until it says nothing more ([`Simulator::next`]).
 //!
 //! Of messages on a grid, and of a pace, it knows nothing: there each leaves as soon as it can.
@@ -46,9 +46,9 @@ impl Simulator {
         Ok(Self { machine, listed: Listed::default(), is_closing: false })
     }
 
-    /// What is to be done now, if anything. It has to be done and told before this is asked again. If
-    /// more `comes` within this moment, only messages of cells are: the rest is decided when all has
-    /// come.
+    /// What is to be done now, if anything. It has to be done and told before this is asked again.
+    /// If more `comes` within this moment, only messages of cells are: the rest is decided when all
+    /// has come.
     pub fn next(&mut self, comes: bool) -> Option<Act> {
         if comes {
             return self.machine.next_message();

@@ -17,9 +17,8 @@ struct Whole<'a> {
     sizes: Sizes,
 }
 
-/// One object: `verdict`, `words`, `findings`, `breaches`, `labels` (each with its `config`, as in the
-/// head of a trace), `caveats`, `sizes`. Nothing of a history is
-/// in it.
+/// One object: `verdict`, `words`, `findings`, `breaches`, `labels` (each with its `config`, as in
+/// the head of a trace), `caveats`, `sizes`. Nothing of a history is in it.
 pub fn json(report: &Report) -> Value {
     let whole = Whole {
         verdict: report.verdict(),

@@ -125,8 +125,8 @@ impl Report {
         self.labels.iter().fold(Sizes::default(), |sum, label| sum.and(label.sizes))
     }
 
-    /// Writes the page to `path`, over what is there. Only its owner may
-    /// read it: it may be secret, and shows what a trace shows, which is as private as an access log.
+    /// Writes the page to `path`, over what is there. Only its owner may read it: it may be secret,
+    /// and shows what a trace shows, which is as private as an access log.
     ///
     /// # Errors
     /// Those of the operating system.

@@ -1,7 +1,7 @@
 //! What the cloud saw: which places were touched when, and how much of everything went by.
 //!
-//! A touch is a cell read, or a bucket read, written or deleted as a whole. The root of a tree is on
-//! top, one band a level; other arrays have a band each; blobs share one. Memory is a few bands,
+//! A touch is a cell read, or a bucket read, written or deleted as a whole. The root of a tree is
+//! on top, one band a level; other arrays have a band each; blobs share one. Memory is a few bands,
 //! whatever the trace's length.
 
 use fogbank_env::Nanos;

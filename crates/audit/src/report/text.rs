@@ -3,8 +3,8 @@
 use super::{Label, Report, config, words};
 use crate::Finding;
 
-/// One line a finding, failures first, then the breaches, the public configuration of each label, what
-/// has to be said about it, and the verdict in words at the end.
+/// One line a finding, failures first, then the breaches, the public configuration of each label,
+/// what has to be said about it, and the verdict in words at the end.
 pub fn text(report: &Report) -> String {
     let findings = report.sorted().into_iter().map(line);
     let breaches = report.breaches.iter().map(|b| format!("breach   {}: {}", b.subject, b.breach));

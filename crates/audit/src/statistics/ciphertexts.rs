@@ -1,9 +1,10 @@
 //! No ciphertext is written twice, and blobs of one kind have one size.
 //!
-//! Exact up to [`KEPT_MAX`] cells: every 64-bit fingerprint is kept and every repeat counted. Of more
-//! cells than that only those are kept whose fingerprints begin with so many zeros (of bits that are
-//! used for nothing else), one more each time the room is full. They are put down as they come and
-//! sorted when the room is full, in shards that fit a cache: every cell would miss it in one table.
+//! Exact up to [`KEPT_MAX`] cells: every 64-bit fingerprint is kept and every repeat counted. Of
+//! more cells than that only those are kept whose fingerprints begin with so many zeros (of bits
+//! that are used for nothing else), one more each time the room is full. They are put down as they
+//! come and sorted when the room is full, in shards that fit a cache: every cell would miss it in
+//! one table.
 //!
 //! Both copies of a ciphertext share their fingerprint, so they are kept or left out together: at
 //! 10^8 cells each repeat is still seen with probability 1/8, and an image that is written again
@@ -22,8 +23,8 @@ use super::levels::{Head, Levels, Tests, poisson_reach};
 use super::tails::poisson_at_least;
 use crate::{Finding, Verdict};
 
-/// Fingerprints kept. A list doubles at powers of two, here 65,536: forty deviations above what falls
-/// to each.
+/// Fingerprints kept. A list doubles at powers of two, here 65,536: forty deviations above what
+/// falls to each.
 const KEPT_MAX: usize = SHARDS * 55_000;
 
 /// Lists grow one by one, so that no moment holds all of them twice.

@@ -3,8 +3,8 @@
 //! In virtual time the oracle demands equality and nothing is left to test. On a machine timers and
 //! scheduling add a little, which must not depend on what clients do; what can be seen in one run
 //! is that its halves differ, and of several runs that they differ. Halves have no others of their
-//! kind beside them to tell the machine from the proxy by, and one burst of other work fills half of
-//! a short run. So halves fail a run only where it has the samples that the check asks for.
+//! kind beside them to tell the machine from the proxy by, and one burst of other work fills half
+//! of a short run. So halves fail a run only where it has the samples that the check asks for.
 //!
 //! *Late.* Lateness counts from the point of the grid at which a message left. Neighbouring
 //! messages are late together, so samples count only as far as they are independent: by the
@@ -35,8 +35,9 @@ const KINDS: [&str; 3] = ["read batches", "write batches", "commits"];
 
 /// What a difference in time comes to: halves of a run, and runs, have the machine in common with
 /// whatever else it did meanwhile.
-pub(super) const FAILURE: &str = "a leak, or another load on the machine in the meantime, which shows the same way: \
-                       repeat on a quiet machine; if it persists it is the proxy";
+pub(super) const FAILURE: &str = "a leak, or another load on the machine in the meantime, which \
+                       shows the same way: repeat on a quiet machine; if it persists it is the \
+                       proxy";
 
 /// Lateness of messages and its change from one to the next, by kind of message.
 #[derive(Debug, Clone)]

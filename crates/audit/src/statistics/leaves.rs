@@ -1,9 +1,10 @@
 //! Leaves are uniform, and independent of the leaves before them and of the evictions.
 //!
 //! A block that an eviction left in the stash could not go along the path just evicted, so its leaf
-//! leans away from it: whoever skips reads because a block is in the stash makes the leaves that are
-//! read lean towards it. At production parameters almost no block is ever left, so such a leak
-//! shows at stressed ones only (Z = 8, A = 16, L = 3, 64 blocks: 9.5 deviations in 2 million reads).
+//! leans away from it: whoever skips reads because a block is in the stash makes the leaves that
+//! are read lean towards it. At production parameters almost no block is ever left, so such a leak
+//! shows at stressed ones only (Z = 8, A = 16, L = 3, 64 blocks: 9.5 deviations in 2 million
+//! reads).
 
 use super::counts::{ChiSquare, noncentrality_reach};
 use super::levels::{Head, Levels, Tests, poisson_reach};

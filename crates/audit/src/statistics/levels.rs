@@ -2,8 +2,8 @@
 //!
 //! *Correction.* All findings of one audit share [`Levels::fail`] equally (Bonferroni), and each
 //! splits its share equally among its own tests (64 lags, 12 levels, ...). So the chance that an
-//! honest engine fails anything at all in one audit is at most `fail`, whatever the tests have to do
-//! with one another, and a check of one test is not made blunt by a check of two hundred. Holm's
+//! honest engine fails anything at all in one audit is at most `fail`, whatever the tests have to
+//! do with one another, and a check of one test is not made blunt by a check of two hundred. Holm's
 //! refinement would lower the bar of a second failure only; it would make the smallest leak of one
 //! check hang on the outcome of others.
 //!
@@ -19,16 +19,17 @@ use crate::{Finding, Verdict};
 pub struct Levels {
     /// The chance that anything in an audit of an honest engine fails.
     pub fail: f64,
-    /// The same for checks of fingerprints. These have 64 bits, so two of 10^8 differing ciphertexts
-    /// agree in one run of 3700; at 1e-9 a single true repeat would count only below 50,000 cells.
-    /// In an audit of one trace it counts at this level up to a million, and two up to 10^8.
+    /// The same for checks of fingerprints. These have 64 bits, so two of 10^8 differing
+    /// ciphertexts agree in one run of 3700; at 1e-9 a single true repeat would count only below
+    /// 50,000 cells. In an audit of one trace it counts at this level up to a million, and two up
+    /// to 10^8.
     pub fail_fingerprints: f64,
     /// Below this, still after correction, a pass is called unusual in its words.
     pub warn: f64,
     /// With which probability the smallest leak that a finding states would have been seen.
     pub power: f64,
-    /// A check passes only if it would have seen a leak of this size: a share of accesses (of cells,
-    /// of messages) or an advantage, as the check says.
+    /// A check passes only if it would have seen a leak of this size: a share of accesses (of
+    /// cells, of messages) or an advantage, as the check says.
     pub smallest_leak: f64,
     /// The same for the lateness of messages under a real clock, as the advantage that one message
     /// gives. Coarser, because neighbours are late together and a run has few independent ones.

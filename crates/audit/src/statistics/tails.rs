@@ -2,8 +2,8 @@
 //!
 //! A verdict at 1e-9, divided by hundreds of tests, is read off at 1e-13 and below, where one minus
 //! a distribution function has no digits left. Everything here computes the small side itself, and
-//! counts with a mean above [`SUMMED_MEAN_MAX`] go by the signed root of their deviance, which keeps
-//! the skewness that a plain normal approximation loses seven deviations out.
+//! counts with a mean above [`SUMMED_MEAN_MAX`] go by the signed root of their deviance, which
+//! keeps the skewness that a plain normal approximation loses seven deviations out.
 
 use statrs::function::{erf, gamma};
 

@@ -102,8 +102,8 @@ async fn run(store: Arc<dyn Store>, settings: &RingSettings, workload: Workload,
     }
 }
 
-/// A trace of epochs by a beat of 50, 2 and 10 milliseconds in virtual time, over a link that takes its
-/// time.
+/// A trace of epochs by a beat of 50, 2 and 10 milliseconds in virtual time, over a link that takes
+/// its time.
 pub async fn recorded_on_beat(
     settings: &RingSettings,
     link: fogbank_store::Link,

@@ -3,9 +3,9 @@
 //! 1. Tools and rights are looked for before anything is touched.
 //! 2. The volume is served on a socket in a folder that only we may enter.
 //! 3. `nbdfuse` and a loop device make a disk of it (`stack`), which is mounted.
-//! 4. On a signal the file system is unmounted, which writes what it holds; while somebody uses it, we
-//!    wait. A second signal does not: it goes on as if the power had failed, after the kernel has been
-//!    told to forget the mount.
+//! 4. On a signal the file system is unmounted, which writes what it holds; while somebody uses it,
+//!    we wait. A second signal does not: it goes on as if the power had failed, after the kernel
+//!    has been told to forget the mount.
 //! 5. Then the disk is taken down, and the volume closed.
 //!
 //! The cloud sees what it sees of any volume that is served.
@@ -35,7 +35,8 @@ use stack::Stack;
 /// Between two tries to unmount what is in use.
 const RETRY_NANOS: u64 = 1_000_000_000;
 
-/// Mounts until SIGTERM, SIGINT or SIGHUP, or until the engine stops by itself; then closes the volume.
+/// Mounts until SIGTERM, SIGINT or SIGHUP, or until the engine stops by itself; then closes the
+/// volume.
 ///
 /// # Errors
 /// By blame, see [`Error`].

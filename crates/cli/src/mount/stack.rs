@@ -171,7 +171,8 @@ impl Stack {
     }
 }
 
-/// Whether a disk begins and ends with zeros: that is where file systems and tables of partitions are.
+/// Whether a disk begins and ends with zeros: that is where file systems and tables of partitions
+/// are.
 fn ends_are_empty(device: &str) -> std::io::Result<bool> {
     let mut disk = File::open(device)?;
     let size = disk.seek(SeekFrom::End(0))?;

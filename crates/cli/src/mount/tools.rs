@@ -71,8 +71,8 @@ pub fn check(mount_point: &Path, makes_file_system: bool) -> Result<()> {
         .map_err(|e| Error::Usage(format!("{}: {e}; give an empty folder", mount_point.display())));
     if folder?.next().is_some() {
         return Err(Error::Usage(format!(
-            "{} is not empty, or something is mounted there; give an empty folder, or, if a fogbank mount of it was killed, \
-             unmount it (docs/disk.md)",
+            "{} is not empty, or something is mounted there; give an empty folder, or, if a \
+             fogbank mount of it was killed, unmount it (docs/disk.md)",
             mount_point.display()
         )));
     }

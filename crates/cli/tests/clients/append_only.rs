@@ -1,5 +1,5 @@
-//! The append-only files of a real Redis, piped into a running server: they are the protocol itself. A base
-//! that is a dump is loaded, the increments are piped after it.
+//! The append-only files of a real Redis, piped into a running server: they are the protocol
+//! itself. A base that is a dump is loaded, the increments are piped after it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use crate::resp::{Connection, Frame, words};
 use crate::server::{Server, tool};
 
 /// Redis writes the members of a collection 64 at a time into a base, each a record or two here.
-const SHAPE: &str = "--capacity 4000 --value-size 256 --read-batches 2 --batch 64 --write-batch 128 \
-    --interval-ms 5";
+const SHAPE: &str = "--capacity 4000 --value-size 256 --read-batches 2 --batch 64 --write-batch \
+    128 --interval-ms 5";
 
 fn ask(client: &mut Connection, line: &str) -> Frame {
     client.call(&words(line)).expect("a reply")

@@ -1,5 +1,5 @@
-//! The same on a storage server of our own: clients see no difference, and nothing acknowledged is lost
-//! when the server is killed under a running proxy.
+//! The same on a storage server of our own: clients see no difference, and nothing acknowledged is
+//! lost when the server is killed under a running proxy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

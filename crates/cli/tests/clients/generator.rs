@@ -251,9 +251,9 @@ impl Generator {
         format!("c{}:{name}", self.connection)
     }
 
-    /// A key that mostly holds the type `kind` (`s`, `h`, `z` or `x`), sometimes another or nothing.
-    /// Commands on `x` keep to it and no other strays there, so that all in such a set have one
-    /// score.
+    /// A key that mostly holds the type `kind` (`s`, `h`, `z` or `x`), sometimes another or
+    /// nothing. Commands on `x` keep to it and no other strays there, so that all in such a set
+    /// have one score.
     fn key(&mut self, kind: char) -> String {
         let kind = match (self.below(100), kind) {
             (_, 'x') => 'x',

@@ -1,5 +1,5 @@
-//! The cloud side in a bucket or, with the feature `dynamodb`, a table: the same answers, and the same
-//! promise when either side dies.
+//! The cloud side in a bucket or, with the feature `dynamodb`, a table: the same answers, and the
+//! same promise when either side dies.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,13 +23,14 @@ const WIDE: &str = "--capacity 20000 --value-size 256 --read-batches 4 --batch 5
 /// Short epochs of few requests.
 const NARROW: &str = "--capacity 2000 --value-size 64 --read-batches 2 --batch 8 --write-batch 8 \
     --interval-ms 10 --cache 0";
-/// A cell is an item, of which a table on this machine takes a few thousand a second: all of the tree but
-/// its leaves is in memory.
+/// A cell is an item, of which a table on this machine takes a few thousand a second: all of the
+/// tree but its leaves is in memory.
 #[cfg(feature = "dynamodb")]
 const ITEMS: &str = "--capacity 6000 --value-size 256 --read-batches 4 --batch 64 \
     --write-batch 128 --interval-ms 5 --cache 4MiB";
 
-/// Servers that a store is not made in, by what each does with a put under a condition, and how that ends.
+/// Servers that a store is not made in, by what each does with a put under a condition, and how
+/// that ends.
 #[test]
 fn a_server_that_cannot_hold_a_store_is_refused_when_one_is_made() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -63,8 +64,8 @@ fn a_server_that_cannot_hold_a_store_is_refused_when_one_is_made() {
     }
 }
 
-/// A cloud that says that there is nothing must not make a loss look like a mistyped URL: whose trusted side
-/// knows of a store is told that it is gone, and whose does not, what to create.
+/// A cloud that says that there is nothing must not make a loss look like a mistyped URL: whose
+/// trusted side knows of a store is told that it is gone, and whose does not, what to create.
 #[test]
 fn a_bucket_that_is_gone_is_a_lie_to_whoever_had_a_store_in_it() {
     let bucket = bucket::Server::gofakes3();

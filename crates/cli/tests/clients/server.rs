@@ -294,9 +294,9 @@ fn cloud_program() -> PathBuf {
     beside("fogbank-cloud")
 }
 
-/// Another program of the workspace lies beside the one under test: whatever builds the workspace makes
-/// it. If there is none it is made. One of an earlier build is taken, since what this would make has
-/// other features, down to the libraries: another whole build, in the midst of the tests.
+/// Another program of the workspace lies beside the one under test: whatever builds the workspace
+/// makes it. If there is none it is made. One of an earlier build is taken, since what this would
+/// make has other features, down to the libraries: another whole build, in the midst of the tests.
 pub fn beside(name: &str) -> PathBuf {
     static MAKING: Mutex<()> = Mutex::new(());
     let ours = Path::new(env!("CARGO_BIN_EXE_fogbank"));

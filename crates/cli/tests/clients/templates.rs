@@ -69,8 +69,8 @@ pub const HASHES: &[&str] = &[
     "HRANDFIELD $h [1|2|-3|100|0] [WITHVALUES|]",
 ];
 
-/// Sorted sets. What is in order of members (`LEX`) is asked of sets in which all have one score: of
-/// others Redis promises nothing.
+/// Sorted sets. What is in order of members (`LEX`) is asked of sets in which all have one score:
+/// of others Redis promises nothing.
 pub const SORTED_SETS: &[&str] = &[
     "ZADD $z {$d,$m}",
     "ZADD $z {$d,$m}",

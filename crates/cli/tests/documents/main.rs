@@ -1,12 +1,13 @@
-//! Every command in README.md and on the pages of docs/ can be pasted as it stands: each page is run from
-//! its first line to its last, in a folder of its own, as a reader with several terminals would; and every
-//! link leads somewhere.
+//! Every command in README.md and on the pages of docs/ can be pasted as it stands: each page is
+//! run from its first line to its last, in a folder of its own, as a reader with several terminals
+//! would; and every link leads somewhere.
 //!
 //! A fenced block says after its three ticks what it is:
 //!
 //! - `sh`: it is run, by a shell that ends at the first command that fails.
 //! - `sh serve`: it is started in another terminal; the page goes on when it says that it serves.
-//! - `sh stopped`: first the last one that was started is stopped, as Ctrl-C does; once for each `stopped`.
+//! - `sh stopped`: first the last one that was started is stopped, as Ctrl-C does; once for each
+//!   `stopped`.
 //! - `sh ends-3`: its last command has to end with 3.
 //! - `sh needs-root`: it is run where this machine lets us mount.
 //! - `sh` and one of the reasons in [`exceptions::REASONS`]: it is not run, and counted there.

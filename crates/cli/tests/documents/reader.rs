@@ -1,10 +1,10 @@
 //! A reader who does what a page says, in a folder of its own.
 //!
-//! The folder looks like that of the repository after `make build`: `target/release` has the programs of
-//! this build. Cargo builds nothing, and nobody shall wait for a port that another page has: so the ports
-//! that pages name are others here, and what stands before the reader's `PATH` is a `cargo` that finds all
-//! done, a `redis-cli` that asks at the other port and fails when it is answered by an error, and a `sudo`
-//! for who is root already.
+//! The folder looks like that of the repository after `make build`: `target/release` has the
+//! programs of this build. Cargo builds nothing, and nobody shall wait for a port that another page
+//! has: so the ports that pages name are others here, and what stands before the reader's `PATH` is
+//! a `cargo` that finds all done, a `redis-cli` that asks at the other port and fails when it is
+//! answered by an error, and a `sudo` for who is root already.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::symlink;
@@ -76,8 +76,9 @@ stop_last() {
 }
 "#;
 
-/// Programs of other crates lie beside the one under test. They are made if only that was asked for; those
-/// of an earlier build are taken, since what a whole build makes has other features and would be made anew.
+/// Programs of other crates lie beside the one under test. They are made if only that was asked
+/// for; those of an earlier build are taken, since what a whole build makes has other features and
+/// would be made anew.
 fn make(name: &str, programs: &Path) {
     if programs.join(name).exists() {
         return;

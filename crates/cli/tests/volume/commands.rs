@@ -152,8 +152,8 @@ fn a_volume_is_inspected_and_nothing_is_changed() {
     }
 }
 
-/// What is looked after a store with does the same to a volume: every block is read, goes into one file,
-/// and comes back under a new key.
+/// What is looked after a store with does the same to a volume: every block is read, goes into one
+/// file, and comes back under a new key.
 #[test]
 fn a_volume_is_verified_backed_up_restored_and_gets_another_key() {
     let volume = Volume::new("1MiB");

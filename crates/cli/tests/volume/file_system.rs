@@ -1,7 +1,8 @@
 //! ext4 on a volume: the plug is pulled while files are written; and `fogbank mount`.
 //!
 //! 1. Writers make files of random bytes, named by a checksum, and sync file and folder.
-//! 2. The process is killed at a random moment, and two clouds with it. What is mounted is taken away, as a reboot would.
+//! 2. The process is killed at a random moment, and two clouds with it. What is mounted is taken
+//!    away, as a reboot would.
 //! 3. The volume is served and mounted again, which replays the file system's journal; `fsck` finds
 //!    nothing then, and every file that was synced is there, whole.
 //!

@@ -1,14 +1,15 @@
 //! `kill -9` in mid-write, again and again, checked block by block.
 //!
-//! 1. Writers have blocks of their own each. Every write fills one to four blocks with its number and
-//!    wants to be kept (FUA); several of a writer are under way at once, on blocks that differ.
-//! 2. The process is killed at a random moment and started on the same data. Of a volume in two clouds
-//!    it is either cloud's turn as well: that one starts again, writers go on, then the process is
-//!    killed.
-//! 3. Every block is whole, and has the number of its last acknowledged write or of one that was asked
-//!    for later.
+//! 1. Writers have blocks of their own each. Every write fills one to four blocks with its number
+//!    and wants to be kept (FUA); several of a writer are under way at once, on blocks that differ.
+//! 2. The process is killed at a random moment and started on the same data. Of a volume in two
+//!    clouds it is either cloud's turn as well: that one starts again, writers go on, then the
+//!    process is killed.
+//! 3. Every block is whole, and has the number of its last acknowledged write or of one that was
+//!    asked for later.
 //!
-//! `FOGBANK_KILLS` says how many (3; a quarter of it of each of three processes), `FOGBANK_KILL_SEED` draws the moments.
+//! `FOGBANK_KILLS` says how many (3; a quarter of it of each of three processes),
+//! `FOGBANK_KILL_SEED` draws the moments.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};

@@ -72,7 +72,8 @@ impl Volume {
         self.clouds.iter().flat_map(|clouds| ["--store", clouds.url(0)]).collect()
     }
 
-    /// Ends whoever serves it as a power cut would, and whoever holds it for him; those start again.
+    /// Ends whoever serves it as a power cut would, and whoever holds it for him; those start
+    /// again.
     fn pull_plug(&self, server: Server) {
         server.kill();
         if let Some(clouds) = &self.clouds {

@@ -3,13 +3,13 @@
 //! 1. A cluster with checksums of its pages is made on a mounted volume, and filled by `pgbench`.
 //! 2. Clients move money. The process is killed at a random moment, and two clouds with it, then
 //!    PostgreSQL, and what is mounted is taken away, as a reboot would.
-//! 3. The volume is served and mounted again, PostgreSQL goes through its own recovery, and the books
-//!    have to balance: accounts, tellers, branches and history come to the same sum, and the history
-//!    has every transaction that a client was told of.
+//! 3. The volume is served and mounted again, PostgreSQL goes through its own recovery, and the
+//!    books have to balance: accounts, tellers, branches and history come to the same sum, and the
+//!    history has every transaction that a client was told of.
 //! 4. In the end every page has its checksum, and `fsck` finds nothing.
 //!
-//! A fifth of `FOGBANK_PLUGS` plugs are pulled, but two at least; if it is above five, the scale is 10.
-//! `FOGBANK_KILL_SEED` draws the moments.
+//! A fifth of `FOGBANK_PLUGS` plugs are pulled, but two at least; if it is above five, the scale is
+//! 10. `FOGBANK_KILL_SEED` draws the moments.
 
 use std::fs::File;
 use std::os::unix::fs::{PermissionsExt, chown};

@@ -1,8 +1,8 @@
 //! What clouds see of a volume, written down by the programs themselves, and audited.
 //!
 //! Of two clouds each writes what it is sent, over starts of its own and of the client; of epochs
-//! the client writes what it asks its store. The auditor finds nothing in either, and what was changed in
-//! one message.
+//! the client writes what it asks its store. The auditor finds nothing in either, and what was
+//! changed in one message.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -5,10 +5,10 @@
 //!    what is there, as one of those sees it, is held against what all were told.
 //! 3. Whoever was killed begins again. The first client never is.
 //!
-//! What the server and the first client have in memory does not grow: at the end it is at most twice
-//! what it was at half time. Every life of a client is recorded, and the auditor finds nothing in all
-//! of them together.
-//! `FOGBANK_KILL_SECONDS` says how long (20), `FOGBANK_KILL_SEED` draws the moments.
+//! What the server and the first client have in memory does not grow: at the end it is at most
+//! twice what it was at half time. Every life of a client is recorded, and the auditor finds
+//! nothing in all of them together. `FOGBANK_KILL_SECONDS` says how long (20), `FOGBANK_KILL_SEED`
+//! draws the moments.
 
 use std::net::Shutdown;
 use std::path::PathBuf;

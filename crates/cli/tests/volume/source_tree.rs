@@ -1,10 +1,11 @@
-//! A real project on a volume: its archive is unpacked there and built there, by the system's own tools.
+//! A real project on a volume: its archive is unpacked there and built there, by the system's own
+//! tools.
 //!
 //! 1. ext4 is made on a volume and mounted.
-//! 2. The archive of a library in C, which this workspace is built with, is unpacked, and sources of it are
-//!    compiled by `make`, several at once, into a library and a program, which runs.
-//! 3. After a restart `fsck` finds nothing, every file has the bytes that it had, and `make` finds nothing
-//!    to do.
+//! 2. The archive of a library in C, which this workspace is built with, is unpacked, and sources
+//!    of it are compiled by `make`, several at once, into a library and a program, which runs.
+//! 3. After a restart `fsck` finds nothing, every file has the bytes that it had, and `make` finds
+//!    nothing to do.
 //!
 //! If `FOGBANK_PLUGS` is above five, that is all of the archive and all of its sources.
 

@@ -2,8 +2,8 @@
 //!
 //! 1. *Opening*: a connection of its own, then the call. The server answers it when the session is
 //!    open and all older ones are over.
-//! 2. *Messages*: one task carries those of the client, another those of the server. Each waits when
-//!    the other end is behind.
+//! 2. *Messages*: one task carries those of the client, another those of the server. Each waits
+//!    when the other end is behind.
 //! 3. *Loss*: the receiver ends with who is to blame. Nothing is sent twice here.
 
 use std::sync::Arc;
@@ -204,8 +204,8 @@ async fn receive(
 
 fn one_server() -> StoreError {
     StoreError::Caller(
-        "both clouds are one server, which would see everything: give two, at providers that do not \
-         work together"
+        "both clouds are one server, which would see everything: give two, at providers that do \
+         not work together"
             .into(),
     )
 }

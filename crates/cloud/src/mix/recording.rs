@@ -1,11 +1,12 @@
 //! What comes to a tenant's volume of two clouds, written down for an auditor as it comes.
 //!
-//! 1. Which of the two clouds this is nobody says: the client's first message about a partition tells.
-//!    What came before that is kept meanwhile, in memory, and is little.
-//! 2. From then on a message is with the operating system before anything is done of it: a process that
-//!    is killed leaves a trace that lacks nothing of what it did since.
+//! 1. Which of the two clouds this is nobody says: the client's first message about a partition
+//!    tells. What came before that is kept meanwhile, in memory, and is little.
+//! 2. From then on a message is with the operating system before anything is done of it: a process
+//!    that is killed leaves a trace that lacks nothing of what it did since.
 //! 3. Of the other cloud only what it has signed is written: anybody can send the rest.
-//! 4. What cannot be written is refused, and so is what comes when the trace is as long as one may be.
+//! 4. What cannot be written is refused, and so is what comes when the trace is as long as one may
+//!    be.
 //!
 //! No key is needed: what is written is what the server sees, with fingerprints of cells and seeds.
 

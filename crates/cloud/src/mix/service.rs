@@ -90,7 +90,8 @@ impl MixDesk {
         let (opening, peer) = opening.zip(peer.and_then(Peer::parse)).ok_or_else(no_message)?;
         if !self.mixes_with.contains(&peer.place) {
             return Err(Status::failed_precondition(format!(
-                "this server does not mix with {}: its operator has to start it with --mixes-with {}",
+                "this server does not mix with {}: its operator has to start it with --mixes-with \
+                 {}",
                 peer.place, peer.place
             )));
         }
@@ -164,8 +165,8 @@ impl MixDesk {
             if piece.is_empty() {
                 return Err(no_message()); // it would count for nothing, and be waited for again
             }
-            // Before it is kept: as it came, and as it will be decoded. However it is cut, what counts it
-            // takes little itself.
+            // Before it is kept: as it came, and as it will be decoded. However it is cut, what
+            // counts it takes little itself.
             come += 2 * piece.len() as u64;
             while (rooms.len() as u64) * ROOM_BYTES < come {
                 let none = || Status::resource_exhausted("no memory is left for it");

@@ -1,5 +1,5 @@
-//! Honest answers come back as they were; damaged ones are errors or answers of the right shape, never
-//! a panic and never more than was asked for.
+//! Honest answers come back as they were; damaged ones are errors or answers of the right shape,
+//! never a panic and never more than was asked for.
 
 use std::time::Duration;
 

@@ -73,8 +73,9 @@ async fn memory_is_bounded_over_all_tenants_and_comes_back() {
     }
 }
 
-/// One tenant makes connections until it gets no more, and on each as many calls as it can, which say one
-/// byte at a time; strangers say nothing. Others are served; the slow are gone after a public time.
+/// One tenant makes connections until it gets no more, and on each as many calls as it can, which
+/// say one byte at a time; strangers say nothing. Others are served; the slow are gone after a
+/// public time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_slow_are_cut_and_the_others_served() {
     let clock = HandClock::default();

@@ -34,8 +34,8 @@ async fn noise_ends_the_connection_and_nothing_else() {
     still_serves(&server).await;
 }
 
-/// Strangers who say nothing, say half of it, or speak TLS and then say nothing, or HTTP and show no
-/// token: all are gone when their time is over, and not before. Their places are free again.
+/// Strangers who say nothing, say half of it, or speak TLS and then say nothing, or HTTP and show
+/// no token: all are gone when their time is over, and not before. Their places are free again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_strangers_are_sent_away() {
     let clock = HandClock::default();
@@ -99,7 +99,8 @@ async fn requests_that_are_none_are_refused() {
     still_serves(&server).await;
 }
 
-/// Who asks for what is not spoken here is refused like one with another token: counted, and soon gone.
+/// Who asks for what is not spoken here is refused like one with another token: counted, and soon
+/// gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_who_ask_for_other_methods_are_sent_away() {
     let server = Server::start(Keeping::Memory).await;
@@ -134,8 +135,8 @@ async fn a_request_that_does_not_come_on_is_dropped() {
         for _ in 0..2 {
             waiting.spawn(status(raw(&server, begun.clone(), false).await));
         }
-        // They are let in at their own pace, so time moves until one is refused; it stands still until
-        // that one has its answer, for who takes none in time loses the connection.
+        // They are let in at their own pace, so time moves until one is refused; it stands still
+        // until that one has its answer, for who takes none in time loses the connection.
         for answered in 0..2 {
             while server.figure("server_calls_refused_total") - refused <= answered {
                 clock.advance(SECOND);

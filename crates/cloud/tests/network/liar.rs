@@ -1,5 +1,5 @@
-//! A server that lies in lengths, counts and kinds: each lie is a typed error, soon, and takes no more
-//! memory than an honest answer may.
+//! A server that lies in lengths, counts and kinds: each lie is a typed error, soon, and takes no
+//! more memory than an honest answer may.
 
 use std::sync::Arc;
 
@@ -95,7 +95,8 @@ async fn every_lie_in_lengths_is_a_typed_error() {
         CloudStore::connect(address.clone(), &relay.credentials, 2, &shared).await.unwrap()
     };
     connect().await.create_array(ArrayId(1), SHAPE).await.unwrap();
-    // As after a stop: the array was made by an earlier process, and the server says nothing of its shape.
+    // As after a stop: the array was made by an earlier process, and the server says nothing of its
+    // shape.
     let store = connect().await;
     let calls = server.figure("server_calls_total");
     let unknown = store.list_chunks(ArrayId(1)).await;
@@ -151,8 +152,8 @@ async fn every_lie_in_lengths_is_a_typed_error() {
             }
             relay.lie(operation, lie);
             let mut answer = told(&store, operation, lie, &relay, &clock).await;
-            // An endless answer can end its connection some time after it was refused. Whoever asks on it
-            // then hears no lie.
+            // An endless answer can end its connection some time after it was refused. Whoever asks
+            // on it then hears no lie.
             let spoiled = |answer: &Result<usize>| {
                 answer.as_ref().is_err_and(|error| blame(error) == Blame::Absent)
             };

@@ -1,5 +1,5 @@
-//! A server in the middle that lies: it passes every call on to an honest one, over real gRPC and TLS, and
-//! falsifies the answers to one operation as it is told to.
+//! A server in the middle that lies: it passes every call on to an honest one, over real gRPC and
+//! TLS, and falsifies the answers to one operation as it is told to.
 
 #![allow(dead_code)] // each program of tests uses its part
 

@@ -127,8 +127,8 @@ impl FileSeen {
         if open.is_none() {
             *open = SlotFile::open(&self.path, MAGIC).map_err(|e| match e.kind() {
                 ErrorKind::InvalidData => self.fault(format!(
-                    "{e}: put its newest copy back. Without it the server could show this client an \
-                     old state; another client of the site goes on meanwhile"
+                    "{e}: put its newest copy back. Without it the server could show this client \
+                     an old state; another client of the site goes on meanwhile"
                 )),
                 _ => self.fault(e),
             })?;

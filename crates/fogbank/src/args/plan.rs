@@ -12,7 +12,8 @@ use crate::volume::Flags;
 
 /// The format of `--prices`.
 pub(super) const PRICES_HELP: &str = "\
-A file for --prices has a table for each scheme of --store that it prices; what is left out costs nothing:
+A file for --prices has a table for each scheme of --store that it prices; what is left out costs
+nothing:
 
     [s3]
     get_usd_per_1000 = 0.0004        # a thousand requests that read
@@ -80,8 +81,8 @@ pub struct VolumePlanArgs {
     /// Bytes of a block.
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     pub block: ByteSize,
-    /// The second cloud, for engines that need two which do not collude: grpc://HOST:PORT/TENANT, as
-    /// --store then is. Nothing is asked of it.
+    /// The second cloud, for engines that need two which do not collude: grpc://HOST:PORT/TENANT,
+    /// as --store then is. Nothing is asked of it.
     #[arg(long, value_name = "URL", env = "FOGBANK_SECOND_STORE")]
     pub second_store: Option<String>,
     /// What only some engines know, for those that know it.

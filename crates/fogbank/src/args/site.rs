@@ -21,8 +21,8 @@ pub enum SiteCommand {
     Join(SiteJoinArgs),
     /// Say what a site is and how far it has come.
     Status(SiteArgs),
-    /// Tell a code of what this client has seen. Read it to whoever has another client: if theirs at the
-    /// same epoch is another, the server has shown you two histories.
+    /// Tell a code of what this client has seen. Read it to whoever has another client: if theirs
+    /// at the same epoch is another, the server has shown you two histories.
     Compare(SiteCompareArgs),
     /// Serve the disk of a site to this machine (NBD), until a signal says stop. Others do so, too.
     Serve(SiteServeArgs),
@@ -80,8 +80,8 @@ pub struct SiteInviteArgs {
     /// The file, which is not there yet.
     #[arg(long, value_name = "FILE")]
     pub to: PathBuf,
-    /// A file whose first line is the passphrase, which nobody else can read [it is asked for at the
-    /// terminal].
+    /// A file whose first line is the passphrase, which nobody else can read [it is asked for at
+    /// the terminal].
     #[arg(long, value_name = "FILE")]
     pub passphrase_file: Option<PathBuf>,
 }
@@ -188,8 +188,8 @@ pub struct SiteServeArgs {
     /// Refuse writes.
     #[arg(long)]
     pub read_only: bool,
-    /// Serve other machines all the same: whoever is in the network between reads and changes everything
-    /// on the disk.
+    /// Serve other machines all the same: whoever is in the network between reads and changes
+    /// everything on the disk.
     #[arg(long)]
     pub in_clear: bool,
     /// Write what the server sees of this client.

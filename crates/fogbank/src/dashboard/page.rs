@@ -66,9 +66,9 @@ fn pictures() -> Markup {
             (picture("keys", "trusted", html! { "What is asked " span.mark { "secret" } }, "keys",
                 "Each row is a handful of keys, by a hash; a favourite is a bright line."))
             (picture("places", "cloud", html! { "What the cloud sees" }, "touches",
-                "Each row is a few buckets of the tree, one band a level. It may show the \
-                 clock, the fixed order in which buckets are rewritten and a new store filling from \
-                 its top; nothing of the picture beside it."))
+                "Each row is a few buckets of the tree, one band a level. It may show the clock, \
+                 the fixed order in which buckets are rewritten and a new store filling from its \
+                 top; nothing of the picture beside it."))
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Counts over the last while, written by many and read by anybody, without a lock.
 //!
 //! A ring of columns of time. Whoever first counts in a new column clears it; what others count in
-//! it meanwhile may be lost, which a picture can bear. Readers copy what is there: they hold nothing
-//! that a writer could wait for.
+//! it meanwhile may be lost, which a picture can bear. Readers copy what is there: they hold
+//! nothing that a writer could wait for.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -39,20 +39,22 @@ pub(super) fn check(shell: &ShellSettings, group_max: usize, traffic: Traffic) -
     let most = group_max.min(shell.under_way_max);
     if shell.pace != LinkRate::default() && quantum == 0 {
         return Err(Error::Usage(
-            "--send-mb-s and --receive-mb-s are for volumes that send at points of a grid; this one was made \
-             with --quantum-us 0: leave them out"
+            "--send-mb-s and --receive-mb-s are for volumes that send at points of a grid; this \
+             one was made with --quantum-us 0: leave them out"
                 .into(),
         ));
     }
     match shell.rate {
         Some(rate) if rate.accesses > most => Err(Error::Usage(format!(
-            "--fixed-rate: at most {most} accesses leave at a tick, so {} a second with --tick-ms {}",
+            "--fixed-rate: at most {most} accesses leave at a tick, so {} a second with --tick-ms \
+             {}",
             most as u64 * 1_000_000_000 / rate.interval,
             rate.interval / 1_000_000
         ))),
         Some(rate) if quantum > 0 && !rate.interval.is_multiple_of(quantum) => {
             Err(Error::Usage(format!(
-                "this volume sends at multiples of {:?}, which --tick-ms {} is not; choose one that is",
+                "this volume sends at multiples of {:?}, which --tick-ms {} is not; choose one \
+                 that is",
                 shell.quantum,
                 rate.interval / 1_000_000
             )))
@@ -80,8 +82,8 @@ fn fits_the_pace(shell: &ShellSettings, traffic: Traffic, rate: Rate) -> Result<
             fits => format!("a rate of at most {fits}"),
         };
         return Err(Error::Usage(format!(
-            "--fixed-rate: {per_s} accesses a second move up to {:.3} MB/s and {flag} says {:.3}; give \
-             {advice}, or a faster link",
+            "--fixed-rate: {per_s} accesses a second move up to {:.3} MB/s and {flag} says {:.3}; \
+             give {advice}, or a faster link",
             per_s * each / 1e6,
             carries / 1e6
         )));
@@ -96,8 +98,8 @@ pub(super) fn write_behind(opening: &VolumeOpening, usual: &Behind) -> usize {
 }
 
 /// What the cloud sees where there may be a fixed rate.
-pub(super) const HOW_MANY: &str = "the cloud sees how many blocks you ask for, and when; volume serve \
-                                   --fixed-rate N hides it";
+pub(super) const HOW_MANY: &str = "the cloud sees how many blocks you ask for, and when; volume \
+                                   serve --fixed-rate N hides it";
 
 /// What the volume takes there, and bytes that a block of a busy one moves, or bytes a second at a
 /// fixed rate: in lines of a banner.
@@ -211,8 +213,9 @@ pub(super) fn plan(reckoned: &Reckoned<'_>, site: &VolumeSite<'_>) -> VolumePlan
 
 /// Why no trace is written. An auditor predicts what leaves at each moment from what has come.
 pub(super) const NO_RECORD: Option<&str> = Some(
-    "no auditor could follow the trace: what this engine sends depends on how long the proxy works, which a \
-     trace by a real clock does not tell; make test holds what it sends to its specification in virtual time",
+    "no auditor could follow the trace: what this engine sends depends on how long the proxy \
+     works, which a trace by a real clock does not tell; make test holds what it sends to its \
+     specification in virtual time",
 );
 
 /// An engine that is being opened.

@@ -75,8 +75,8 @@ pub(crate) trait VolumeTail: EncodeRecord + Debug + Send + Sync {
     /// from it.
     fn check(&self, shape: VolumeShape) -> Result<()>;
 
-    /// That of a new volume of the same shape at `url`, and in a second cloud if the engine needs one; the
-    /// same if nothing of it says where that is.
+    /// That of a new volume of the same shape at `url`, and in a second cloud if the engine needs
+    /// one; the same if nothing of it says where that is.
     fn placed(&self, _url: &str, _second: Option<&str>) -> Result<Option<Arc<dyn VolumeTail>>> {
         Ok(None)
     }

@@ -1,11 +1,11 @@
 //! A volume of the engine `multicloud`: two clouds that do not collude shuffle for each other.
 //!
 //! 1. The first cloud is the store: of the vault it has the commit record alone. Both have cells.
-//!    Where the second is stands in `DIR/proxy/second-store`, which the first does not see; by which
-//!    both sign, in `DIR/proxy/cloud-keys`, since the volume was made.
-//! 2. The journal holds what was written, and numbers that may never repeat. It stays on the trusted
-//!    disk, in `DIR/proxy/journal`, and so do checkpoints, which are of no use without it: whoever
-//!    loses that disk has no volume any more.
+//!    Where the second is stands in `DIR/proxy/second-store`, which the first does not see; by
+//!    which both sign, in `DIR/proxy/cloud-keys`, since the volume was made.
+//! 2. The journal holds what was written, and numbers that may never repeat. It stays on the
+//!    trusted disk, in `DIR/proxy/journal`, and so do checkpoints, which are of no use without it:
+//!    whoever loses that disk has no volume any more.
 //! 3. What the journal says is done, what was under way is done again; then the engine serves.
 
 use std::path::Path;
@@ -38,9 +38,10 @@ use crate::volume::{Flow, QUANTUM_US, Volume, VolumeShape};
 /// The entry.
 pub(super) static ENGINE: VolumeEngine = VolumeEngine {
     name: "multicloud",
-    about: "Multi-Cloud Oblivious Storage: two clouds that do not collude shuffle for each other, so \
-            your own link carries two and a half blocks an access, whatever the size. Needs \
-            --second-store. Every access leaves as it comes, so both see how many there are, and when",
+    about: "Multi-Cloud Oblivious Storage: two clouds that do not collude shuffle for each other, \
+            so your own link carries two and a half blocks an access, whatever the size. Needs \
+            --second-store. Every access leaves as it comes, so both see how many there are, and \
+            when",
     flags: &[&CHECKPOINT_EVERY, &QUANTUM_US],
     flow: &[],
     has_two_clouds: true,
@@ -152,8 +153,8 @@ impl MulticloudVolume {
         noted(
             trusted,
             SECOND_STORE,
-            "this volume lies in two clouds, and this file says where the second one is: write its URL \
-             there (grpc://HOST:PORT/TENANT)",
+            "this volume lies in two clouds, and this file says where the second one is: write its \
+             URL there (grpc://HOST:PORT/TENANT)",
         )
     }
 
@@ -177,8 +178,8 @@ impl MulticloudVolume {
         if let Err(lie @ fogbank_oram::Error::CloudLied(_)) = told {
             return Err(lie_of(lie));
         }
-        let advice = "it says by which both clouds sign: put back the newest copy of the trusted side, \
-                      with this file in it";
+        let advice = "it says by which both clouds sign: put back the newest copy of the trusted \
+                      side, with this file in it";
         let noted = noted(trusted, CLOUD_KEYS, advice)?;
         let mut keys = noted.lines().map(|line| Pin::parse(line).map(|pin| pin.0));
         match (keys.next().flatten(), keys.next().flatten(), keys.next()) {
@@ -247,9 +248,9 @@ impl VolumeTail for MulticloudVolume {
         let mut settings = self.settings(opening.config.shape())?;
         if opening.options.accepts_rollback_risk() {
             return Err(Error::Usage(format!(
-                "a volume of the engine {} cannot go on from an older state: numbers that its covers are \
-                 made of would come again, and both clouds could see what was written meanwhile; put \
-                 back the newest copy of the trusted side",
+                "a volume of the engine {} cannot go on from an older state: numbers that its \
+                 covers are made of would come again, and both clouds could see what was written \
+                 meanwhile; put back the newest copy of the trusted side",
                 ENGINE.name
             )));
         }
@@ -340,8 +341,8 @@ fn check_both(url: &str, second: Option<&str>) -> Result<()> {
 fn check(url: &str) -> Result<()> {
     if !url.starts_with(fogbank_cloud::SCHEME) {
         return Err(Error::Usage(format!(
-            "{url:?} cannot do what the engine {} asks of a cloud; give two fogbank-cloud servers at \
-             providers that do not work together, as grpc://HOST:PORT/TENANT",
+            "{url:?} cannot do what the engine {} asks of a cloud; give two fogbank-cloud servers \
+             at providers that do not work together, as grpc://HOST:PORT/TENANT",
             ENGINE.name
         )));
     }

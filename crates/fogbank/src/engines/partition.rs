@@ -174,8 +174,8 @@ impl VolumeTail for PartitionVolume {
     }
 }
 
-/// What an access asks for: its cells and those of the jobs that it gives orders for are read one by
-/// one, levels are written whole, and a record of the journal says so before.
+/// What an access asks for: its cells and those of the jobs that it gives orders for are read one
+/// by one, levels are written whole, and a record of the journal says so before.
 fn requests(settings: &PartitionSettings, site: &VolumeSite<'_>) -> Requests {
     let (layout, traffic) = (settings.layout, settings.traffic());
     let VolumeSite { url, prices, .. } = site;
@@ -255,7 +255,8 @@ mod tests {
         before[..2].to_vec()
     }
 
-    /// A record of another format could not be read, and one put would be in the way of whoever can.
+    /// A record of another format could not be read, and one put would be in the way of whoever
+    /// can.
     #[tokio::test]
     async fn a_journal_of_another_format_is_refused_before_anything_is_put() {
         let folder = tempfile::tempdir().unwrap();

@@ -132,8 +132,8 @@ impl VolumeTail for TaoVolume {
     }
 }
 
-/// What a path asks for: it is read bucket by bucket, and written back at most so; and a record of the
-/// journal says so before.
+/// What a path asks for: it is read bucket by bucket, and written back at most so; and a record of
+/// the journal says so before.
 fn requests(settings: &TaoSettings, site: &VolumeSite<'_>) -> Result<Requests> {
     let (geometry, traffic) = (settings.geometry()?, settings.traffic()?);
     let VolumeSite { url, prices, .. } = site;

@@ -1,13 +1,14 @@
-//! A dump of Redis (RDB): strings, hashes and sorted sets of database 0, with the times at which they expire.
+//! A dump of Redis (RDB): strings, hashes and sorted sets of database 0, with the times at which
+//! they expire.
 //!
-//! Those are the types that the front end serves. What else there is (lists, sets, streams, values of
-//! modules, hashes with fields that expire one by one, other databases; functions, and what modules keep
-//! beside keys) is an error that names the first such key and its type, or is left out and told. What Redis
-//! keeps for itself (how often a key was used, cached scripts) is passed over. A key that has expired already
-//! is taken in, and is as absent as it was.
+//! Those are the types that the front end serves. What else there is (lists, sets, streams, values
+//! of modules, hashes with fields that expire one by one, other databases; functions, and what
+//! modules keep beside keys) is an error that names the first such key and its type, or is left out
+//! and told. What Redis keeps for itself (how often a key was used, cached scripts) is passed over.
+//! A key that has expired already is taken in, and is as absent as it was.
 //!
-//! A dump that ends too early, whose checksum is wrong, that holds what no Redis can or that something
-//! follows is an error: none of it may be lost in silence ([`bytes`]).
+//! A dump that ends too early, whose checksum is wrong, that holds what no Redis can or that
+//! something follows is an error: none of it may be lost in silence ([`bytes`]).
 
 mod bytes;
 
@@ -36,8 +37,8 @@ pub(super) fn each(
     let unreadable = |e: std::io::Error| refused(&format!("it cannot be read: {e}"));
     if bytes.begins_with(b"*").map_err(unreadable)? {
         return Err(refused(
-            "this is an append-only file without a dump before its commands: pipe it into a running fogbank \
-             serve, with redis-cli --pipe",
+            "this is an append-only file without a dump before its commands: pipe it into a \
+             running fogbank serve, with redis-cli --pipe",
         ));
     }
     let unread = |e: rdb::RdbError| match bytes.ran_out() {
@@ -110,8 +111,8 @@ fn told(end: &End) -> Option<String> {
         }
         End::Followed { at, by_commands: true } => format!(
             "commands follow the dump, as in an append-only file; they are no part of it. Load its \
-             first {at} bytes (head -c {at}), and then pipe the rest into fogbank serve (tail -c +{}, \
-             redis-cli --pipe)",
+             first {at} bytes (head -c {at}), and then pipe the rest into fogbank serve (tail -c \
+             +{}, redis-cli --pipe)",
             at + 1
         ),
         End::Followed { at, by_commands: false } => {
@@ -189,10 +190,13 @@ struct Watching(Rc<Unseen>);
 impl Filter for Watching {
     fn matches_type(&self, encoding: u8) -> bool {
         self.0.kind.set(match (encoding, Type::from_encoding(encoding)) {
-            (encoding_type::HASH_METADATA | encoding_type::HASH_LIST_PACK_EX, _)
-            | (encoding_type::HASH_METADATA_PRE_GA | encoding_type::HASH_LIST_PACK_EX_PRE_GA, _) => {
-                Some("a hash with fields that expire one by one")
-            }
+            (
+                encoding_type::HASH_METADATA
+                | encoding_type::HASH_LIST_PACK_EX
+                | encoding_type::HASH_METADATA_PRE_GA
+                | encoding_type::HASH_LIST_PACK_EX_PRE_GA,
+                _,
+            ) => Some("a hash with fields that expire one by one"),
             (_, Ok(Type::Stream)) => Some("a stream"),
             (_, Ok(Type::Module)) => Some("a module's"),
             _ => None,

@@ -1,8 +1,8 @@
-//! What the trusted side keeps while a store is filled from a file, so that the filling can go on after a
-//! stop: which file it was, and where the addresses of its records come from.
+//! What the trusted side keeps while a store is filled from a file, so that the filling can go on
+//! after a stop: which file it was, and where the addresses of its records come from.
 //!
-//! It is in the marker that says that the store is not whole yet, with the key beside it, and goes with the
-//! marker. None of it is ever in the cloud.
+//! It is in the marker that says that the store is not whole yet, with the key beside it, and goes
+//! with the marker. None of it is ever in the cloud.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ use super::source::Fingerprint;
 use crate::error::{Error, Result};
 use crate::fill::MARKER;
 
-/// The file that says from what the store beside it was loaded: what the note says but for the seed.
+/// The file that says from what the store beside it was loaded: what the note says but for the
+/// seed.
 const LOADED: &str = "loaded";
 
 /// What was loaded to its end.
@@ -58,7 +59,8 @@ impl Note {
         }
     }
 
-    /// Remembers in the folder `trusted` that this was loaded. Until the marker goes, it says nothing.
+    /// Remembers in the folder `trusted` that this was loaded. Until the marker goes, it says
+    /// nothing.
     pub fn keep_as_finished(&self, trusted: &Path) -> Result<()> {
         let Self { file, skip_unsupported, .. } = self.clone();
         let finished = serde_json::to_vec(&Finished { file, skip_unsupported });

@@ -1,9 +1,9 @@
 //! Files of records: comma-separated, JSON, or a dump of Redis.
 //!
-//! Comma-separated is RFC 4180 with a first line that names the columns `key` and `value`; JSON is one object
-//! a line, with the members `key` and `value`, or `key_base64` and `value_base64` where they are no text. A
-//! dump is what Redis writes at `SAVE` ([`super::dump`]). Everything that is read goes into a fingerprint, by
-//! which a file that has changed is told.
+//! Comma-separated is RFC 4180 with a first line that names the columns `key` and `value`; JSON is
+//! one object a line, with the members `key` and `value`, or `key_base64` and `value_base64` where
+//! they are no text. A dump is what Redis writes at `SAVE` ([`super::dump`]). Everything that is
+//! read goes into a fingerprint, by which a file that has changed is told.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -83,8 +83,8 @@ pub struct LeftOut {
 }
 
 impl Source {
-    /// The file at `path`, its format by its name if it is not given. Of a dump, keys that cannot be stored
-    /// are an error, or left out with `skip_unsupported`.
+    /// The file at `path`, its format by its name if it is not given. Of a dump, keys that cannot
+    /// be stored are an error, or left out with `skip_unsupported`.
     ///
     /// # Errors
     /// [`Error::Usage`] if the name does not say it either.
@@ -147,8 +147,9 @@ impl Source {
         File::open(&self.path).map_err(|e| self.unreadable(&e.to_string()))
     }
 
-    /// A quote that nothing ends takes all that follows for its field: the file was cut short, say. What
-    /// reads CSV does not mind; so the quotes of the record that begins at byte `last` are counted.
+    /// A quote that nothing ends takes all that follows for its field: the file was cut short, say.
+    /// What reads CSV does not mind; so the quotes of the record that begins at byte `last` are
+    /// counted.
     fn check_end(&self, last: u64) -> Result<()> {
         let unreadable = |e: std::io::Error| self.unreadable(&e.to_string());
         let mut file = self.open()?;
@@ -193,7 +194,8 @@ impl Source {
         }))
     }
 
-    /// Whether a text begins with the mark of UTF-8, which is no part of it. Other encodings are refused.
+    /// Whether a text begins with the mark of UTF-8, which is no part of it. Other encodings are
+    /// refused.
     fn is_marked(&self) -> Result<bool> {
         if self.format == Format::Rdb {
             return Ok(false);
@@ -202,7 +204,8 @@ impl Source {
         let read = self.open()?.take(3).read_to_end(&mut first);
         read.map_err(|e| self.unreadable(&e.to_string()))?;
         if first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff") {
-            let told = "it is UTF-16, as its byte-order mark says; make UTF-8 of it (iconv -f UTF-16 -t UTF-8)";
+            let told = "it is UTF-16, as its byte-order mark says; make UTF-8 of it (iconv -f \
+                UTF-16 -t UTF-8)";
             return Err(self.refused(told));
         }
         Ok(first == "\u{feff}".as_bytes())

@@ -1,4 +1,5 @@
-//! How far away a store is where nobody has measured it: so much for each kind, and never nothing for a cloud.
+//! How far away a store is where nobody has measured it: so much for each kind, and never nothing
+//! for a cloud.
 
 use crate::link::LinkArgs;
 

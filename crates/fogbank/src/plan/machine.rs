@@ -16,8 +16,8 @@ const TRIED_BYTES_MAX: usize = 64 << 20;
 const BESIDE_S_A_CELL: f64 = 130e-9;
 const WORK_FACTOR: f64 = 1.35;
 const PLAN_S_A_CELL: f64 = 40e-9;
-/// What epochs over 0.3 ms take beyond cells and round trips, by their messages: 0.16 to 0.19 ms each at
-/// 10,000 and at 100,000 records, by `bench engine --durable` against this plan.
+/// What epochs over 0.3 ms take beyond cells and round trips, by their messages: 0.16 to 0.19 ms
+/// each at 10,000 and at 100,000 records, by `bench engine --durable` against this plan.
 const MESSAGE_S: f64 = 170e-6;
 
 /// With cells of that size.

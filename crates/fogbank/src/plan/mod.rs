@@ -1,9 +1,9 @@
-//! What a store of a shape will need and cost, before it is made: for `fogbank plan`, the banners of what
-//! serves, and whatever looks for a shape.
+//! What a store of a shape will need and cost, before it is made: for `fogbank plan`, the banners
+//! of what serves, and whatever looks for a shape.
 //!
-//! Everything is reckoned from the public configuration (`traffic`), the link ([`time`]), a price table
-//! ([`price`]) and how fast this machine opens and seals cells ([`machine`]). Nothing is asked of the store
-//! and nothing is made.
+//! Everything is reckoned from the public configuration (`traffic`), the link ([`time`]), a price
+//! table ([`price`]) and how fast this machine opens and seals cells ([`machine`]). Nothing is
+//! asked of the store and nothing is made.
 
 pub mod bill;
 pub mod bound;
@@ -73,16 +73,16 @@ impl Plan {
         (sent + self.traffic.buckets * slots) / self.accesses
     }
 
-    /// From a request to its answer, the mean and the longest: a moment of the epoch to its end, or all of
-    /// the next one.
+    /// From a request to its answer, the mean and the longest: a moment of the epoch to its end, or
+    /// all of the next one.
     pub fn latency_s(&self) -> (f64, f64) {
         (1.5 * self.epoch.total_s, 2.0 * self.epoch.total_s)
     }
 }
 
-/// Bytes of memory once the store is full: positions, buckets' metadata, the cached top, the images of
-/// an epoch, windows under way, the directory, and what the process takes anyway.
-/// Buckets, those that an epoch writes beside the ones they replace, and the checkpoints.
+/// Bytes of memory once the store is full: positions, buckets' metadata, the cached top, the images
+/// of an epoch, windows under way, the directory, and what the process takes anyway. Buckets, those
+/// that an epoch writes beside the ones they replace, and the checkpoints.
 fn storage_bytes(config: &StoreConfig, traffic: &Traffic) -> Result<f64> {
     let geometry = config.geometry()?;
     let full_every = config.vault_settings()?.full_every as f64;

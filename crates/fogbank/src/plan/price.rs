@@ -1,4 +1,5 @@
-//! What a cloud asks for requests, storage and traffic: a table in TOML, which the user may replace.
+//! What a cloud asks for requests, storage and traffic: a table in TOML, which the user may
+//! replace.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -73,8 +74,8 @@ impl Prices {
     }
 }
 
-/// The prices of the cloud that `url` names: from the table at `path`, or list prices. Nothing is asked
-/// for a store on a disk of one's own.
+/// The prices of the cloud that `url` names: from the table at `path`, or list prices. Nothing is
+/// asked for a store on a disk of one's own.
 ///
 /// # Errors
 /// [`Error::Usage`] if the table cannot be read or has no prices for that cloud.

@@ -1,10 +1,10 @@
-//! What a store is asked for in requests of its own: objects have ranges, items have none but 100 of them
-//! are read and 25 written at once, a server takes a batch whole.
+//! What a store is asked for in requests of its own: objects have ranges, items have none but 100
+//! of them are read and 25 written at once, a server takes a batch whole.
 //!
 //! In an object store cells of one bucket that lie close together share a ranged GET, and what lies
-//! between them comes along (`fogbank_objects`). Which cells lie close is chance: k of n cells, each set
-//! as likely as any other, so that the cells between two neighbours are more than m with probability
-//! (n-k)/(n-1) * (n-k-1)/(n-2) * ... over m + 1 factors.
+//! between them comes along (`fogbank_objects`). Which cells lie close is chance: k of n cells,
+//! each set as likely as any other, so that the cells between two neighbours are more than m with
+//! probability (n-k)/(n-1) * (n-k-1)/(n-2) * ... over m + 1 factors.
 
 use crate::config::StoreConfig;
 use crate::traffic::{Level, Traffic};
@@ -76,8 +76,8 @@ fn ranges(config: &StoreConfig, traffic: &Traffic, gap_bytes: u64) -> [(f64, f64
     [paths, (retired * ranges, retired * read)]
 }
 
-/// Ranges in which `k` of `n` cells are read if at most `skipped` others may come along between two, and
-/// how many cells that are.
+/// Ranges in which `k` of `n` cells are read if at most `skipped` others may come along between
+/// two, and how many cells that are.
 fn of_bucket(k: f64, n: f64, skipped: f64) -> (f64, f64) {
     if k <= 1.0 {
         return (k, k);
@@ -114,7 +114,8 @@ mod tests {
         assert_eq!(of_bucket(1.0, 296.0, 30.0), (1.0, 1.0));
     }
 
-    /// What was counted at a server: 157 GETs an epoch of 3 x 16 reads, 9.9 PUTs, where 500 slots are written.
+    /// What was counted at a server: 157 GETs an epoch of 3 x 16 reads, 9.9 PUTs, where 500 slots
+    /// are written.
     #[test]
     fn a_shape_asks_as_often_as_was_counted() {
         let (read_batches, batch, write_batch) = (Some(3), Some(16), Some(500));

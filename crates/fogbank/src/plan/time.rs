@@ -1,15 +1,15 @@
 //! How long an epoch takes: the rounds that have to follow one another, what the link needs for the
 //! bytes, and what the machine needs to open and seal them.
 //!
-//! - A read batch: its journal record (the batch is planned meanwhile), then its cells in windows, so
-//!   many under way, each opened as it arrives. With several batches in flight the next one follows
-//!   when the record is durable and link and machine are through with this one.
+//! - A read batch: its journal record (the batch is planned meanwhile), then its cells in windows,
+//!   so many under way, each opened as it arrives. With several batches in flight the next one
+//!   follows when the record is durable and link and machine are through with this one.
 //! - The write batch: its record, then what its evictions read.
-//! - The commit: buckets in windows, sealed while those before are on their way; a barrier; the delta;
-//!   the commit record; the deletions.
+//! - The commit: buckets in windows, sealed while those before are on their way; a barrier; the
+//!   delta; the commit record; the deletions.
 //!
-//! With an interval everything begins at points of the grid, and messages between them at parts of it
-//! (`StoreConfig::departure_quantum`).
+//! With an interval everything begins at points of the grid, and messages between them at parts of
+//! it (`StoreConfig::departure_quantum`).
 
 use crate::config::StoreConfig;
 use crate::link::LinkArgs;
@@ -140,8 +140,8 @@ impl Wire {
         }
     }
 
-    /// The same if messages leave at multiples of so many seconds only: whoever waits for a reply waits for the
-    /// next of them, too.
+    /// The same if messages leave at multiples of so many seconds only: whoever waits for a reply
+    /// waits for the next of them, too.
     fn leaving_at(self, quantum_s: f64) -> Self {
         let next = |takes_s: f64| match quantum_s > 0.0 {
             true => (takes_s / quantum_s).ceil() * quantum_s,
@@ -213,7 +213,8 @@ fn images(
     buckets.min(1.0) * pipe.seconds()
 }
 
-/// Windows that follow one another, some of them under way at once: the narrowest part sets the pace.
+/// Windows that follow one another, some of them under way at once: the narrowest part sets the
+/// pace.
 struct Pipe {
     windows: f64,
     at_once: f64,

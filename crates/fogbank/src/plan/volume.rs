@@ -1,7 +1,7 @@
 //! What a volume will need with every engine, side by side, and which of them to choose.
 //!
-//! Each engine reckons from its own settings (`engines`), with the code by which it is opened; nothing
-//! is asked of a store and nothing is made.
+//! Each engine reckons from its own settings (`engines`), with the code by which it is opened;
+//! nothing is asked of a store and nothing is made.
 
 use super::bill::Bill;
 use super::price::Prices;
@@ -35,7 +35,8 @@ pub struct VolumePlan {
     pub trusted_bytes: f64,
     /// Bytes of a checkpoint.
     pub checkpoint_bytes: f64,
-    /// Bytes that an access sends, and receives, with journal and checkpoints if a cloud keeps them.
+    /// Bytes that an access sends, and receives, with journal and checkpoints if a cloud keeps
+    /// them.
     pub up_bytes: f64,
     /// The same from the store.
     pub down_bytes: f64,

@@ -48,7 +48,8 @@ impl VolumeShape {
     pub fn new(size: u64, block: u64) -> Result<Self> {
         if !block.is_power_of_two() || !(512..=BLOCK_BYTES_MAX).contains(&block) {
             return Err(Error::Usage(format!(
-                "--block {block}: blocks have 512 B to 1 MiB, and a power of two; 4KiB suits file systems"
+                "--block {block}: blocks have 512 B to 1 MiB, and a power of two; 4KiB suits file \
+                 systems"
             )));
         }
         if size == 0 || !size.is_multiple_of(block) {
@@ -141,8 +142,8 @@ impl VolumeConfig {
         self.tail.traffic(self.shape, flow)
     }
 
-    /// Says what the volume costs at `url`, at list prices, in lines of a banner; or why that is not
-    /// known.
+    /// Says what the volume costs at `url`, at list prices, in lines of a banner; or why that is
+    /// not known.
     pub fn cost(&self, flow: Flow, url: &str) -> Vec<Line> {
         self.tail.cost(self.shape, flow, url).unwrap_or_else(not_known)
     }

@@ -66,8 +66,8 @@ fn fixed_rate(per_s: u64, tick_ms: u64) -> Result<Rate> {
     let per_tick = per_s.checked_mul(tick_ms).filter(|thousandths| *thousandths > 0);
     let Some(accesses) = per_tick.filter(|n| n.is_multiple_of(1000)).map(|n| n / 1000) else {
         return Err(Error::Usage(format!(
-            "--fixed-rate {per_s} is no whole number of accesses every --tick-ms {tick_ms}; change one of \
-             the two, the rate to a multiple of {}",
+            "--fixed-rate {per_s} is no whole number of accesses every --tick-ms {tick_ms}; change \
+             one of the two, the rate to a multiple of {}",
             1000 / greatest_common_divisor(tick_ms.max(1), 1000)
         )));
     };

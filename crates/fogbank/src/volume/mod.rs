@@ -178,7 +178,8 @@ async fn open(options: OpenOptions, new: Option<&VolumeConfig>, flow: Flow) -> R
     if new.is_none() && !trusted.exists() {
         // Before a lock, or a store on a local disk, makes folders for somebody who mistyped.
         return Err(Error::Usage(format!(
-            "there is no volume: {} does not exist; say another --data, or make one with fogbank volume create",
+            "there is no volume: {} does not exist; say another --data, or make one with fogbank \
+             volume create",
             trusted.display()
         )));
     }

@@ -1,13 +1,14 @@
 //! A volume from one end to the other: what `verify`, `backup` and `restore` do, of every engine.
 //!
-//! Every block is one access, in the order of addresses, also those of which nothing is known; so many
-//! are under way at once as the length of a block allows. What an engine checks of an access it checks
-//! of every block.
+//! Every block is one access, in the order of addresses, also those of which nothing is known; so
+//! many are under way at once as the length of a block allows. What an engine checks of an access
+//! it checks of every block.
 //!
-//! What the cloud sees is what it sees of a client that asks for as many blocks as there are: nothing
-//! of what is in them. Two things show how full the disk is. `ring` knows without a read that a block
-//! was never written, so how many epochs `verify` and `backup` take tells how many were. Of the other
-//! engines accesses leave as they come, and none does while a MiB of the backup is read or written.
+//! What the cloud sees is what it sees of a client that asks for as many blocks as there are:
+//! nothing of what is in them. Two things show how full the disk is. `ring` knows without a read
+//! that a block was never written, so how many epochs `verify` and `backup` take tells how many
+//! were. Of the other engines accesses leave as they come, and none does while a MiB of the backup
+//! is read or written.
 
 use std::collections::VecDeque;
 

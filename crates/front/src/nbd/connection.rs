@@ -1,14 +1,15 @@
 //! One connection, once it has taken the disk: requests in, replies out, each when it is ready.
 //!
-//! 1. A request is taken when there is room for it: for one request more, and for the bytes it holds
-//!    until its reply has left. A write is taken with all its bytes.
+//! 1. A request is taken when there is room for it: for one request more, and for the bytes it
+//!    holds until its reply has left. A write is taken with all its bytes.
 //! 2. It is carried out in a task of its own, so that no request waits for the one before.
 //! 3. Its reply joins the queue of those that leave.
 //!
 //! The end. A client that says so, or a server that stops, has what was taken answered before the
-//! connection closes; while that lasts, requests that come after the server's stop are refused as the
-//! protocol says. A client that is lost has nothing more submitted for it; the connection counts until
-//! what was submitted has been answered, so no client can have more under way by coming again.
+//! connection closes; while that lasts, requests that come after the server's stop are refused as
+//! the protocol says. A client that is lost has nothing more submitted for it; the connection
+//! counts until what was submitted has been answered, so no client can have more under way by
+//! coming again.
 
 use super::disk::{Disk, Lane};
 use super::handshake::Taken;

@@ -1,11 +1,11 @@
 //! The disk: ranges of bytes over the blocks of an engine.
 //!
 //! 1. A range is cut into pieces of so many blocks.
-//! 2. A piece waits until so many accesses more may be under way, first of its connection, then of all.
-//!    Both queues are in the order of arrival, and a request joins them again for every piece: so a long
-//!    one cannot keep a short one waiting for more than a piece of each request.
-//! 3. Every block of the piece is one access, of its part that lies in the range. Whether it reads or
-//!    writes makes no difference to their count or order.
+//! 2. A piece waits until so many accesses more may be under way, first of its connection, then of
+//!    all. Both queues are in the order of arrival, and a request joins them again for every piece:
+//!    so a long one cannot keep a short one waiting for more than a piece of each request.
+//! 3. Every block of the piece is one access, of its part that lies in the range. Whether it reads
+//!    or writes makes no difference to their count or order.
 //! 4. Their room is given back when the engine has answered them, whatever became of the request.
 
 use super::export::Export;

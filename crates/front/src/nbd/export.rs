@@ -47,8 +47,8 @@ impl Export {
         flags
     }
 
-    /// The length of request that is best: a block, or what comes next to it, since the protocol wants a
-    /// power of two and not less than an old disk's sector.
+    /// The length of request that is best: a block, or what comes next to it, since the protocol
+    /// wants a power of two and not less than an old disk's sector.
     pub fn preferred_bytes(&self) -> u32 {
         let power = self.block_bytes.clamp(512, 1 << 31).next_power_of_two();
         (power as u32).min(self.payload_bytes_max.max(512))

@@ -2,10 +2,11 @@
 //!
 //! 1. The server greets, and the client says which of two old flags it knows.
 //! 2. The client asks option after option; each is answered before the next is read.
-//! 3. If the server wants TLS, it refuses every option before it has it. Nothing that was said in clear
-//!    counts afterwards, and no byte that came in clear is kept: each option is read to its end and not
-//!    beyond, so nobody on the way can put one in front of what the client says in TLS.
-//! 4. The client takes the disk, by `GO` or the old `EXPORT_NAME`, which can refuse only by closing.
+//! 3. If the server wants TLS, it refuses every option before it has it. Nothing that was said in
+//!    clear counts afterwards, and no byte that came in clear is kept: each option is read to its
+//!    end and not beyond, so nobody on the way can put one in front of what the client says in TLS.
+//! 4. The client takes the disk, by `GO` or the old `EXPORT_NAME`, which can refuse only by
+//!    closing.
 //!
 //! All of it has to be done within `greeting_nanos_max`.
 

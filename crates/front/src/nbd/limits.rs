@@ -12,8 +12,8 @@ pub struct Limits {
     pub requests_max: u32,
     /// Bytes of one read or write; the client is told. A longer write ends the connection.
     pub payload_bytes_max: u32,
-    /// Bytes of one connection's requests that wait, and of replies that it has not taken; beyond it the
-    /// proxy stops reading. One request may always wait.
+    /// Bytes of one connection's requests that wait, and of replies that it has not taken; beyond
+    /// it the proxy stops reading. One request may always wait.
     pub waiting_bytes_max: u32,
     /// Blocks of a request that are submitted at once; then others have their turn.
     pub piece_blocks: u32,
@@ -27,8 +27,8 @@ pub struct Limits {
     pub options_max: u32,
     /// A client that has not taken a disk by then is let go.
     pub greeting_nanos_max: u64,
-    /// A client that is in the middle of a request, or has replies to take, and does not go on for so
-    /// long is let go. Between requests it may be idle as long as it likes.
+    /// A client that is in the middle of a request, or has replies to take, and does not go on for
+    /// so long is let go. Between requests it may be idle as long as it likes.
     pub stall_nanos_max: u64,
     /// How long a connection may last once the server stops.
     pub drain_nanos_max: u64,

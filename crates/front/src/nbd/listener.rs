@@ -25,7 +25,8 @@ pub struct Settings {
     pub name: String,
     /// Whether nothing may be written.
     pub read_only: bool,
-    /// Whether clients may trim; what is trimmed reads as zeros, and costs what writing zeros costs.
+    /// Whether clients may trim; what is trimmed reads as zeros, and costs what writing zeros
+    /// costs.
     pub trim: bool,
     /// TLS, which clients must then speak.
     pub tls: Option<TlsFiles>,

@@ -1,8 +1,8 @@
 //! Replies, simple and structured, byte by byte.
 //!
-//! With structured replies on, those to reads are: one chunk with all the bytes, or one with the error.
-//! There is never a second, so every read is answered unfragmented whether it asks for that or not. The
-//! rest are simple, as the protocol allows.
+//! With structured replies on, those to reads are: one chunk with all the bytes, or one with the
+//! error. There is never a second, so every read is answered unfragmented whether it asks for that
+//! or not. The rest are simple, as the protocol allows.
 
 use bytes::{BufMut, Bytes, BytesMut};
 

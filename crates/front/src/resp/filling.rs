@@ -1,5 +1,5 @@
-//! Keys of Redis as the records of a store that is filled before it serves: what the commands would have
-//! written into one that was never flushed.
+//! Keys of Redis as the records of a store that is filled before it serves: what the commands would
+//! have written into one that was never flushed.
 
 use bytes::Bytes;
 use fogbank_txn::Key;

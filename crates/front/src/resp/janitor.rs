@@ -94,7 +94,8 @@ fn round(db: &mut Keyspace<'_, '_>, quota: usize, from: Walks) -> Outcome<Walks>
     Ok(Walks { deadlines, incarnations })
 }
 
-/// Forgets what retired collections hold; once that is gone, deletes the notes that they were retired.
+/// Forgets what retired collections hold; once that is gone, deletes the notes that they were
+/// retired.
 fn reclaim_retired(db: &mut Keyspace<'_, '_>, left: &mut usize) -> Outcome<()> {
     let retired = shared_group(db.generation, Role::Retired);
     for (note, _) in db.view.scan(&KeyRange::group(&retired), *left, false)? {

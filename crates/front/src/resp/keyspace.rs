@@ -333,8 +333,8 @@ impl<'a, 'v> Keyspace<'a, 'v> {
         Ok(())
     }
 
-    /// Starts the next incarnation of `name`; the records of this one go in the epochs after this. Those
-    /// who find the store full meanwhile wait. The note is for the janitor, after a stop.
+    /// Starts the next incarnation of `name`; the records of this one go in the epochs after this.
+    /// Those who find the store full meanwhile wait. The note is for the janitor, after a stop.
     fn retire(&mut self, name: &[u8], roles: &[Role], incarnation: u32) -> Outcome<()> {
         let Some(next) = incarnation.checked_add(1) else {
             return fail("this key has been deleted too often");
@@ -359,7 +359,8 @@ impl<'a, 'v> Keyspace<'a, 'v> {
         Ok(self.view.put_making_room(&incarnations, u64::from(next))?)
     }
 
-    /// Deletes the records of a range one by one: that takes no room, and as many epochs as it needs.
+    /// Deletes the records of a range one by one: that takes no room, and as many epochs as it
+    /// needs.
     fn delete_all(&mut self, range: &KeyRange) -> Outcome<()> {
         for (key, _) in self.view.scan(range, usize::MAX, false)? {
             self.view.delete(&key)?;

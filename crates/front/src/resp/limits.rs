@@ -25,8 +25,9 @@ pub struct Limits {
     /// writes are more; beyond it no connection takes a further command until one of its own has
     /// been answered.
     pub waiting_bytes_max: usize,
-    /// Bytes of replies that a client has not yet taken; from there on its commands are refused. Also
-    /// those of one reply, that of `EXEC` included: a longer one is refused before anything is done.
+    /// Bytes of replies that a client has not yet taken; from there on its commands are refused.
+    /// Also those of one reply, that of `EXEC` included: a longer one is refused before anything is
+    /// done.
     pub output_bytes_max: usize,
 }
 

@@ -52,8 +52,8 @@ pub use refusal::Advisor;
 pub use told::told;
 pub use watcher::Watcher;
 
-/// Where a string named `name` is kept in a store that was never flushed, with the attribute of one that
-/// does not expire: for whoever fills a store before it serves.
+/// Where a string named `name` is kept in a store that was never flushed, with the attribute of one
+/// that does not expire: for whoever fills a store before it serves.
 pub fn place_of_string(name: &[u8]) -> (fogbank_txn::Key, u64) {
     (fogbank_txn::Key::new(&layout::shared_group(0, layout::Role::Strings), name), 0)
 }

@@ -1,7 +1,7 @@
 //! What is answered without the store: about the connection, or the server.
 //!
-//! By itself such a command acts when it is taken. Within a transaction it acts when that is known to
-//! take place, in its place in the body; otherwise it has never been.
+//! By itself such a command acts when it is taken. Within a transaction it acts when that is known
+//! to take place, in its place in the body; otherwise it has never been.
 
 use super::client::Client;
 use super::command::{Local, reply_of};
@@ -26,8 +26,8 @@ pub fn local(client: &mut Client, code: Local, request: &Request) -> Reply {
 }
 
 /// Encodes what a transaction that takes place answers, and does what it has for the connection:
-/// each reply in the version that is spoken by then. In `replies` something stands in for those that
-/// `own` gives, which is in order of place.
+/// each reply in the version that is spoken by then. In `replies` something stands in for those
+/// that `own` gives, which is in order of place.
 pub fn encode_body(client: &mut Client, replies: &[Reply], own: &[Own], out: &mut BytesMut) {
     encode_array_header(replies.len(), out);
     let mut own = own.iter().peekable();

@@ -33,8 +33,8 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|b| *b == b'*')
 }
 
-/// What it costs to hold names of these lengths against `pattern`, in steps of a program: next to nothing
-/// for what people write, and as much as there is to do for what is made to be slow.
+/// What it costs to hold names of these lengths against `pattern`, in steps of a program: next to
+/// nothing for what people write, and as much as there is to do for what is made to be slow.
 pub fn steps(pattern: &[u8], names: impl Iterator<Item = usize>) -> usize {
     const COMPARED_A_STEP: usize = 256;
     names

@@ -1,9 +1,9 @@
 //! Replies that wait to be encoded, and what one connection's take.
 //!
-//! A reply exists from the run of its program until the client takes it, and may be a thousand times
-//! as long as its command. Each is counted from its run on, so that what a connection holds is known
-//! before the next program makes more. One reply alone is no longer than all may be: the same value told
-//! a thousand times takes little here, but is encoded as one.
+//! A reply exists from the run of its program until the client takes it, and may be a thousand
+//! times as long as its command. Each is counted from its run on, so that what a connection holds
+//! is known before the next program makes more. One reply alone is no longer than all may be: the
+//! same value told a thousand times takes little here, but is encoded as one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! The disk beside a plain array of bytes: random requests of any length at any offset, several of them
-//! under way, over several connections whose parts of the disk meet within blocks.
+//! The disk beside a plain array of bytes: random requests of any length at any offset, several of
+//! them under way, over several connections whose parts of the disk meet within blocks.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -100,8 +100,8 @@ async fn nothing_is_to_be_had_before_tls() {
     drop(folder);
 }
 
-/// Who sits on the way could send options in clear behind the request for TLS; they must not be taken
-/// for what the client says in it.
+/// Who sits on the way could send options in clear behind the request for TLS; they must not be
+/// taken for what the client says in it.
 #[tokio::test]
 async fn what_came_in_clear_is_not_taken_for_tls() {
     let (folder, tls) = certificate();

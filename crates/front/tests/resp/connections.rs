@@ -65,7 +65,8 @@ async fn limits_speak_as_redis_does() {
     assert_eq!(second.shown().await, "closed");
     let long = vec![b'x'; server.proxy.limits().value_bytes_max + 1];
     let too_long = format!(
-        "-ERR string exceeds maximum allowed size (proto-max-bulk-len): it has {} bytes, the limit is {}",
+        "-ERR string exceeds maximum allowed size (proto-max-bulk-len): it has {} bytes, the limit \
+         is {}",
         long.len(),
         long.len() - 1
     );
@@ -95,8 +96,8 @@ async fn replies_that_wait_behind_an_epoch_are_counted() {
     assert!(taken.is_err(), "32 MB of replies wait for the epoch");
 }
 
-/// Replies were counted when they were encoded: one connection could fill the memory with those of an
-/// epoch, and what it did not take was copied into one buffer of 256 MB.
+/// Replies were counted when they were encoded: one connection could fill the memory with those of
+/// an epoch, and what it did not take was copied into one buffer of 256 MB.
 #[tokio::test]
 async fn replies_that_nobody_takes_are_counted_when_they_are_made() {
     let limits = Limits { output_bytes_max: 1 << 20, ..Limits::default() };

@@ -347,7 +347,8 @@ fn unordered(name: &str, frame: &BytesFrame) -> String {
     shown.join(" ")
 }
 
-/// A deadline set by a time to live differs by the second between servers asked one after the other.
+/// A deadline set by a time to live differs by the second between servers asked one after the
+/// other.
 fn is_deadline(frame: &BytesFrame) -> bool {
     let BytesFrame::Integer(number) = frame else { return false };
     (1_700_000_000..3_000_000_000).contains(number)
@@ -369,8 +370,8 @@ fn normalized(name: &str, frame: &BytesFrame) -> String {
     if is_deadline(frame) { "a deadline".into() } else { show(frame) }
 }
 
-/// Seconds by which what is left of a time to live may differ: a machine that is busy may let one server set
-/// it so much later than the other. A wrong unit makes a larger difference.
+/// Seconds by which what is left of a time to live may differ: a machine that is busy may let one
+/// server set it so much later than the other. A wrong unit makes a larger difference.
 const LEFT_APART_MAX: u64 = 30;
 
 fn is_same(name: &str, a: &BytesFrame, b: &BytesFrame) -> bool {

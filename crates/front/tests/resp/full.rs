@@ -26,8 +26,8 @@ async fn filled(client: &mut Client, kind: &str) -> usize {
     .await
 }
 
-/// However small, whatever it is full of, and whatever has taken what is held back: it can be emptied,
-/// and then takes as much as before.
+/// However small, whatever it is full of, and whatever has taken what is held back: it can be
+/// emptied, and then takes as much as before.
 #[tokio::test]
 async fn a_full_store_is_emptied_whatever_its_capacity() {
     for capacity in [2, 3, 10, 15, 16, 17, 40, 100, 200] {

@@ -66,7 +66,8 @@ async fn a_large_collection_goes_at_once_and_its_name_is_free() {
     server.stop().await;
 }
 
-/// Both write a record, and there is no room for one: it is held back for them. Others do not get it.
+/// Both write a record, and there is no room for one: it is held back for them. Others do not get
+/// it.
 #[tokio::test]
 async fn a_full_store_can_be_emptied() {
     let shape = fogbank_oram::BatchShape { capacity: 64, ..crate::support::SHAPE };

@@ -31,7 +31,8 @@ async fn said(address: SocketAddr, lines: &[&str]) -> String {
 
 /// What connections do one after the other, and what the last lines of the last one's replies are.
 const TRANSACTIONS: &[(&str, &str)] = &[
-    // In the middle of the body the encoding changes, there and back, and stays as it is at the end.
+    // In the middle of the body the encoding changes, there and back, and stays as it is at the
+    // end.
     (
         "HSET h f v;MULTI;HGETALL h;HELLO 3;HGETALL h;HELLO 2;HGETALL h;HELLO 3;EXEC;HGETALL h",
         "%1\r\n$1\r\nf\r\n$1\r\nv\r\n",
@@ -49,7 +50,8 @@ const TRANSACTIONS: &[(&str, &str)] = &[
     ),
     // These do not take place.
     (
-        "WATCH w;SET w x;MULTI;HELLO 3;CLIENT SETNAME d;CLIENT GETNAME;EXEC;CLIENT GETNAME;GET nokey",
+        "WATCH w;SET w x;MULTI;HELLO 3;CLIENT SETNAME d;CLIENT GETNAME;EXEC;CLIENT GETNAME;GET \
+         nokey",
         "+QUEUED\r\n*-1\r\n$-1\r\n$-1\r\n",
     ),
     ("CLIENT SETNAME e;MULTI;CLIENT SETNAME f;DISCARD;CLIENT GETNAME", "+OK\r\n$1\r\ne\r\n"),

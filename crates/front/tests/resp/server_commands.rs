@@ -1,10 +1,12 @@
-//! Commands about connections, commands and the server, against a real Redis 7.0 if it is installed.
+//! Commands about connections, commands and the server, against a real Redis 7.0 if it is
+//! installed.
 
 use crate::real_redis::Redis;
 use crate::support::{Client, Server, show};
 use redis_protocol::resp2::types::BytesFrame;
 
-/// What is answered as Redis answers it, to the letter; words are separated by `~` where a blank is in one.
+/// What is answered as Redis answers it, to the letter; words are separated by `~` where a blank is
+/// in one.
 const ALIKE: &[&str] = &[
     "CLIENT LIST ID x",
     "CLIENT LIST ID 1 x",
@@ -144,7 +146,8 @@ async fn commands_about_the_server_answer_as_redis_does() {
     server.stop().await;
 }
 
-/// The bytes of errors, which the client of these tests takes for text: so they are read as they come.
+/// The bytes of errors, which the client of these tests takes for text: so they are read as they
+/// come.
 #[tokio::test]
 async fn errors_repeat_bytes_as_they_were_sent() {
     use crate::support::encode;

@@ -14,8 +14,8 @@ pub struct BenchAppArgs {
     /// The application.
     #[arg(long, value_enum, default_value = "smallbank")]
     pub workload: Application,
-    /// An application of your own instead, in a TOML file: examples/practice.toml is one, docs/tuning.md says what
-    /// it may hold.
+    /// An application of your own instead, in a TOML file: examples/practice.toml is one,
+    /// docs/tuning.md says what it may hold.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "scale"])]
     pub workload_file: Option<PathBuf>,
     /// What it runs on, one after the other: what privacy costs is the ratio of two.
@@ -27,10 +27,12 @@ pub struct BenchAppArgs {
         default_value = "fogbank,nopriv"
     )]
     pub on: Vec<System>,
-    /// Clients that wait for their answers [what suits the workload and the link; then batches are as large as they fill].
+    /// Clients that wait for their answers [what suits the workload and the link; then batches are
+    /// as large as they fill].
     #[arg(long, value_name = "N", conflicts_with = "rate")]
     pub clients: Option<usize>,
-    /// Transactions a second that arrive whether those before them are answered or not, instead of clients.
+    /// Transactions a second that arrive whether those before them are answered or not, instead of
+    /// clients.
     #[arg(long, value_name = "PER_S", allow_negative_numbers = true)]
     pub rate: Option<f64>,
     /// Seconds that are measured.
@@ -42,14 +44,15 @@ pub struct BenchAppArgs {
     /// Times that each system is measured; the median counts.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub rounds: usize,
-    /// Its size: customers of SmallBank, who have two accounts each, warehouses of TPC-C, patients of FreeHealth,
-    /// records of YCSB [100000; 1; 1000; 100000].
+    /// Its size: customers of SmallBank, who have two accounts each, warehouses of TPC-C, patients
+    /// of FreeHealth, records of YCSB [100000; 1; 1000; 100000].
     #[arg(long, value_name = "N")]
     pub scale: Option<u32>,
     /// The cloud side of fogbank and nopriv: memory:, or a URL as for serve that holds no store.
     #[arg(long, value_name = "URL", default_value = "memory:")]
     pub store: String,
-    /// The shape of fogbank's epochs. Defaults follow from the application, unless --preset is given.
+    /// The shape of fogbank's epochs. Defaults follow from the application, unless --preset is
+    /// given.
     #[command(flatten)]
     pub shape: ShapeArgs,
     /// The link to the store: shaped in the proxy, while it is measured.
@@ -93,12 +96,14 @@ pub enum Application {
 pub enum System {
     /// Fogbank with the engine ring: journal, commits and checkpoints included.
     Fogbank,
-    /// The same, asked as a Redis: commands go through the front end, each round trip to it is an epoch. Not for what
-    /// scans.
+    /// The same, asked as a Redis: commands go through the front end, each round trip to it is an
+    /// epoch. Not for what scans.
     FogbankRedis,
-    /// The same transactions without privacy: no batches, no encryption, nothing kept for a recovery.
+    /// The same transactions without privacy: no batches, no encryption, nothing kept for a
+    /// recovery.
     Nopriv,
-    /// A redis-server that is started for this, on this machine and so without the link; it keeps nothing on disk.
+    /// A redis-server that is started for this, on this machine and so without the link; it keeps
+    /// nothing on disk.
     Redis,
     /// A PostgreSQL that is started for this, the same way; it syncs every commit.
     Postgresql,
@@ -168,11 +173,12 @@ pub struct BenchPaperArgs {
         default_value = "all"
     )]
     pub figure: Vec<PaperFigure>,
-    /// The share of the papers' sizes that is loaded, above 0 and up to 1; what is smaller is said with every
-    /// figure [1 for figures 10a to 10e and 11a, 0.1 for others].
+    /// The share of the papers' sizes that is loaded, above 0 and up to 1; what is smaller is said
+    /// with every figure [1 for figures 10a to 10e and 11a, 0.1 for others].
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,
-    /// Seconds that are measured, of each point and round; one access at a time takes longer [3, figure 9: 8].
+    /// Seconds that are measured, of each point and round; one access at a time takes longer [3,
+    /// figure 9: 8].
     #[arg(long, value_name = "S")]
     pub seconds: Option<f64>,
     /// Seconds before that are not measured; applications have as many after [1, figure 9: 3].
@@ -181,14 +187,15 @@ pub struct BenchPaperArgs {
     /// Times that each point is measured: the median counts, least and greatest are told.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub rounds: usize,
-    /// Where tables, JSON and drawings are written. Files of the same names are overwritten, others left.
+    /// Where tables, JSON and drawings are written. Files of the same names are overwritten, others
+    /// left.
     #[arg(long, value_name = "DIR", default_value = "fogbank-figures")]
     pub out: PathBuf,
     /// Write one page with all of it, too.
     #[arg(long)]
     pub html: bool,
-    /// The shape of Obladi's engine, in place of what a figure says; what a figure varies it sets itself, and the size
-    /// of applications is that of --scale.
+    /// The shape of Obladi's engine, in place of what a figure says; what a figure varies it sets
+    /// itself, and the size of applications is that of --scale.
     #[command(flatten)]
     pub shape: ShapeArgs,
     /// Seed of everything that is drawn.

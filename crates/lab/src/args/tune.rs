@@ -16,8 +16,8 @@ pub struct TuneArgs {
     /// Its size, as for bench app.
     #[arg(long, value_name = "N", conflicts_with_all = ["workload_file", "serve"])]
     pub scale: Option<u32>,
-    /// Clients that will wait for their answers, all of them served in each epoch [as bench app has]. Not with
-    /// --serve, where your application comes as it comes.
+    /// Clients that will wait for their answers, all of them served in each epoch [as bench app
+    /// has]. Not with --serve, where your application comes as it comes.
     #[arg(long, value_name = "N", conflicts_with_all = ["rate", "serve"])]
     pub clients: Option<usize>,
     /// Transactions a second that will arrive, instead of clients.
@@ -29,9 +29,9 @@ pub struct TuneArgs {
     /// The link to the store that is to be tuned.
     #[command(flatten)]
     pub link: LinkArgs,
-    /// Run the same application for --seconds on a store of the proposed shape in memory, at the far end of that
-    /// link, and print what it did. Loading that store and bringing it to its steady state takes up to some
-    /// minutes. Not with --serve.
+    /// Run the same application for --seconds on a store of the proposed shape in memory, at the
+    /// far end of that link, and print what it did. Loading that store and bringing it to its
+    /// steady state takes up to some minutes. Not with --serve.
     #[arg(long, conflicts_with = "serve")]
     pub r#try: bool,
     /// Seed of everything that is drawn.
@@ -52,8 +52,8 @@ pub struct TunedFor {
     /// One that a file describes (docs/tuning.md), run the same way.
     #[arg(long, value_name = "FILE")]
     pub workload_file: Option<PathBuf>,
-    /// Your own: a Redis endpoint over an empty store in memory, to run it against. Nothing that is written there
-    /// is kept.
+    /// Your own: a Redis endpoint over an empty store in memory, to run it against. Nothing that is
+    /// written there is kept.
     #[arg(long, value_name = "HOST:PORT")]
     pub serve: Option<String>,
 }

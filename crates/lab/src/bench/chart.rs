@@ -1,7 +1,7 @@
 //! A chart as SVG: curves that were measured, and single values that were published, over two axes.
 //!
-//! Text is left to whoever shows the file, so no font is looked for, and the same figures give the same
-//! bytes on every machine.
+//! Text is left to whoever shows the file, so no font is looked for, and the same figures give the
+//! same bytes on every machine.
 
 use fogbank::{Error, Result};
 use plotters::prelude::*;

@@ -1,5 +1,5 @@
-//! What makes the epochs of a driven engine durable, as a proxy does it: the journal, a delta with the
-//! directory's part at its public length, full checkpoints when they are due.
+//! What makes the epochs of a driven engine durable, as a proxy does it: the journal, a delta with
+//! the directory's part at its public length, full checkpoints when they are due.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! A drawing of values that stand at places side by side, by name and not by distance: as bars or as curves, with
-//! their spread, and with a cross where something was published.
+//! A drawing of values that stand at places side by side, by name and not by distance: as bars or
+//! as curves, with their spread, and with a cross where something was published.
 //!
-//! Text is left to whoever shows the file, so no font is looked for, and the same values give the same bytes on
-//! every machine.
+//! Text is left to whoever shows the file, so no font is looked for, and the same values give the
+//! same bytes on every machine.
 
 use fogbank::{Error, Result};
 use plotters::prelude::*;

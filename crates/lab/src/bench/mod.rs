@@ -28,8 +28,8 @@ pub use recovery::run as run_recovery;
 pub use site::run as run_site;
 pub use volume::run as run_volume;
 
-/// What is typed after `fogbank bench`, understood: for what runs a benchmark in place of its user, so that the user
-/// could do the same.
+/// What is typed after `fogbank bench`, understood: for what runs a benchmark in place of its user,
+/// so that the user could do the same.
 ///
 /// # Errors
 /// [`Error::Usage`] for what is no such command.

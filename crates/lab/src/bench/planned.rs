@@ -1,4 +1,5 @@
-//! `fogbank plan` against the engine: the bytes of real epochs, and their time across links in virtual time.
+//! `fogbank plan` against the engine: the bytes of real epochs, and their time across links in
+//! virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,8 +99,8 @@ async fn bytes_and_cells_are_those_of_the_engine() {
     }
 }
 
-/// Three links and two sizes, back to back and on a grid. Round trips are of whole milliseconds, which
-/// is what virtual time counts in.
+/// Three links and two sizes, back to back and on a grid. Round trips are of whole milliseconds,
+/// which is what virtual time counts in.
 #[tokio::test(start_paused = true)]
 async fn throughput_is_that_of_the_engine() {
     let narrow =
@@ -121,8 +122,8 @@ async fn throughput_is_that_of_the_engine() {
     }
 }
 
-/// Batches in flight, and windows that do not all fit. Some batches are a window longer than others, and
-/// then a whole round trip, where the plan knows the mean only.
+/// Batches in flight, and windows that do not all fit. Some batches are a window longer than
+/// others, and then a whole round trip, where the plan knows the mean only.
 #[tokio::test(start_paused = true)]
 async fn throughput_is_that_of_messages_under_way() {
     for (in_flight, windows, rtt_ms, value_kib) in

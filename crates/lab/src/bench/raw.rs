@@ -1,8 +1,9 @@
 //! The other bound: what the disk does with the same bytes, written and synced by the same calls,
 //! when nothing is sealed, opened or planned.
 //!
-//! A [`Witness`] keeps the calls of some epochs as the engine made them; [`seconds_per_epoch`] makes
-//! them again on an array of their own, with chunk versions of its own and bytes of no meaning.
+//! A [`Witness`] keeps the calls of some epochs as the engine made them; [`seconds_per_epoch`]
+//! makes them again on an array of their own, with chunk versions of its own and bytes of no
+//! meaning.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

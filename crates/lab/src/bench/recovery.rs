@@ -1,10 +1,11 @@
 //! `fogbank bench recovery`: what durability costs, and how long a recovery takes.
 //!
-//! 1. Two engines of one shape, each over a store in memory at the far end of its own link: one alone,
-//!    one with journal, epoch commits, checkpoints and a register.
-//! 2. They take turns: throughput of either is the median of its rounds, the ratio that of the medians.
-//! 3. A whole proxy with as many keys as the store has room for is cut off in the middle of an epoch as
-//!    far from its last full checkpoint as it gets, and opened again.
+//! 1. Two engines of one shape, each over a store in memory at the far end of its own link: one
+//!    alone, one with journal, epoch commits, checkpoints and a register.
+//! 2. They take turns: throughput of either is the median of its rounds, the ratio that of the
+//!    medians.
+//! 3. A whole proxy with as many keys as the store has room for is cut off in the middle of an
+//!    epoch as far from its last full checkpoint as it gets, and opened again.
 
 use std::path::Path;
 use std::sync::Arc;

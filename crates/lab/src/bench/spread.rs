@@ -26,7 +26,8 @@ impl Spread {
         Self { median, least: at(0), greatest: at(rounds.len().wrapping_sub(1)) }
     }
 
-    /// How many times `other` this is: the medians', and the least and greatest that any two rounds could give.
+    /// How many times `other` this is: the medians', and the least and greatest that any two rounds
+    /// could give.
     pub fn over(&self, other: &Self) -> Self {
         Self {
             median: self.median / other.median,

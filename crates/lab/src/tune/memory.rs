@@ -1,5 +1,6 @@
-//! An engine that hides nothing and keeps blocks in memory: what transactions are observed on. Nothing leaves the
-//! process, so there is nobody to hide from, and it does not hold up what is observed.
+//! An engine that hides nothing and keeps blocks in memory: what transactions are observed on.
+//! Nothing leaves the process, so there is nobody to hide from, and it does not hold up what is
+//! observed.
 
 use std::collections::BTreeMap;
 

@@ -1,17 +1,18 @@
-//! `fogbank tune`: R, batch sizes, the interval and the size of values for a store to be made, from a short run
-//! of the application that will use it.
+//! `fogbank tune`: R, batch sizes, the interval and the size of values for a store to be made, from
+//! a short run of the application that will use it.
 //!
-//! 1. *Observe*: a workload that the program has, or that a file describes, runs on the baseline over a store in
-//!    memory; or somebody's application runs against a Redis endpoint over memory ([`serving`]).
-//!    Either way what counts of a transaction is its footprint as if nothing had been in memory
-//!    ([`seen`]): rounds of reads that depend on one another, records read and written, bytes of
-//!    values, and when it ended.
+//! 1. *Observe*: a workload that the program has, or that a file describes, runs on the baseline
+//!    over a store in memory; or somebody's application runs against a Redis endpoint over memory
+//!    ([`serving`]). Either way what counts of a transaction is its footprint as if nothing had
+//!    been in memory ([`seen`]): rounds of reads that depend on one another, records read and
+//!    written, bytes of values, and when it ended.
 //! 2. *Propose*: what epochs have to hold ([`need`]), and how often they can come ([`proposal`]).
 //! 3. *Say what it reveals* ([`report`]), and on request run the workload on the proposal.
 //!
-//! What was seen is secret: it is printed on the terminal of whoever asked, and kept nowhere. What is proposed is
-//! to become public. So it is a few coarse figures, chosen once: nothing here changes a store that exists, and
-//! nothing is to be run again because load has changed, for then the configuration would tell of the load.
+//! What was seen is secret: it is printed on the terminal of whoever asked, and kept nowhere. What
+//! is proposed is to become public. So it is a few coarse figures, chosen once: nothing here
+//! changes a store that exists, and nothing is to be run again because load has changed, for then
+//! the configuration would tell of the load.
 
 mod memory;
 mod need;
@@ -70,8 +71,8 @@ pub async fn run(args: TuneArgs) -> Result<()> {
     let seen = watching.seen();
     if seen.transactions < TRANSACTIONS_MIN {
         return Err(Error::TooFewData(format!(
-            "{} transactions that read or write something are too few to choose by: run the application for \
-             longer, until there are {TRANSACTIONS_MIN} or more",
+            "{} transactions that read or write something are too few to choose by: run the \
+             application for longer, until there are {TRANSACTIONS_MIN} or more",
             seen.transactions
         )));
     }
@@ -90,8 +91,8 @@ pub async fn run(args: TuneArgs) -> Result<()> {
     Ok(())
 }
 
-/// Runs a workload on the baseline, which fetches what is asked for at once and holds nobody to R rounds. How
-/// transactions come, and how many records there are.
+/// Runs a workload on the baseline, which fetches what is asked for at once and holds nobody to R
+/// rounds. How transactions come, and how many records there are.
 async fn observe(
     args: &TuneArgs,
     watching: &Arc<Watching>,
@@ -116,7 +117,8 @@ async fn observe(
     Ok((arrivals, setting.workload.records().count() as u64))
 }
 
-/// The same application for `bench app`: to observe it, or on a store of the very shape that is proposed.
+/// The same application for `bench app`: to observe it, or on a store of the very shape that is
+/// proposed.
 fn bench_args(args: &TuneArgs, proposal: Option<&Proposal>) -> Result<BenchAppArgs> {
     let BenchCommand::App(usual) = typed(&["app".into()])? else {
         return Err(Error::Bug("bench app is another command".into()));

@@ -1,21 +1,22 @@
 //! What an epoch has to hold, given what was seen of transactions and how many an epoch is to take.
 //!
-//! 1. R is the rounds that 99 of 100 transactions do not exceed, and one to spare: one that arrives when the
-//!    first batch has just left is in time, and so is one whose reads did not fit a batch.
-//! 2. A value that 99 of 100 do not exceed is one block; a block is a power of two. Longer ones take several,
-//!    so figures below count records times the mean blocks of a value.
-//! 3. Read batch. Arrivals spread over the epoch need R batches that together hold its reads: the mean and four
-//!    standard deviations of a sum of Poisson many. Clients that wait are answered together at the end of an
-//!    epoch and come back together, so a batch has to hold the reads of the fullest round of all of them; and
-//!    never more than as many of the largest transactions as there are clients. A batch holds the widest round
-//!    of one transaction in any case.
+//! 1. R is the rounds that 99 of 100 transactions do not exceed, and one to spare: one that arrives
+//!    when the first batch has just left is in time, and so is one whose reads did not fit a batch.
+//! 2. A value that 99 of 100 do not exceed is one block; a block is a power of two. Longer ones
+//!    take several, so figures below count records times the mean blocks of a value.
+//! 3. Read batch. Arrivals spread over the epoch need R batches that together hold its reads: the
+//!    mean and four standard deviations of a sum of Poisson many. Clients that wait are answered
+//!    together at the end of an epoch and come back together, so a batch has to hold the reads of
+//!    the fullest round of all of them; and never more than as many of the largest transactions as
+//!    there are clients. A batch holds the widest round of one transaction in any case.
 //! 4. Write batch: what all of them write, reckoned the same way; at least what the largest does.
-//! 5. Batches, and capacity and interval after them, are rounded up to 1, 2 or 5 times a power of ten. These figures
-//!    are public and somebody may know that they were chosen by a workload: rounded, they say little of it. R is
-//!    not rounded: each batch more is an interval that every answer waits for.
+//! 5. Batches, and capacity and interval after them, are rounded up to 1, 2 or 5 times a power of
+//!    ten. These figures are public and somebody may know that they were chosen by a workload:
+//!    rounded, they say little of it. R is not rounded: each batch more is an interval that every
+//!    answer waits for.
 //!
-//! Reads of the same records by several transactions count each, though an epoch fetches a record once: where
-//! few records are much asked for, batches are larger than they would have to be.
+//! Reads of the same records by several transactions count each, though an epoch fetches a record
+//! once: where few records are much asked for, batches are larger than they would have to be.
 
 use super::seen::Seen;
 

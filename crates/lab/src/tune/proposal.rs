@@ -1,13 +1,14 @@
-//! From what was seen to a configuration: what an epoch takes depends on how long it is, and how long it is on
-//! what it takes.
+//! From what was seen to a configuration: what an epoch takes depends on how long it is, and how
+//! long it is on what it takes.
 //!
-//! 1. Of clients that wait an epoch has as many transactions as there are clients. Of arrivals it has as many
-//!    as come while it lasts: begin with a short epoch, see what it needs ([`Need`]), reckon how long that takes
-//!    on this link and machine (`fogbank plan`), and again, until nothing changes. Needs only grow meanwhile, so
-//!    it ends, or it is too much for the link.
-//! 2. The interval leaves a read batch a quarter more time than is reckoned, and the slack. Intervals are 1, 2,
-//!    5 ms and so on. Of those that are long enough, also for messages that leave at parts of an interval, it is
-//!    the one with the shortest epoch: a commit that takes a little longer than an interval takes two of them.
+//! 1. Of clients that wait an epoch has as many transactions as there are clients. Of arrivals it
+//!    has as many as come while it lasts: begin with a short epoch, see what it needs ([`Need`]),
+//!    reckon how long that takes on this link and machine (`fogbank plan`), and again, until
+//!    nothing changes. Needs only grow meanwhile, so it ends, or it is too much for the link.
+//! 2. The interval leaves a read batch a quarter more time than is reckoned, and the slack.
+//!    Intervals are 1, 2, 5 ms and so on. Of those that are long enough, also for messages that
+//!    leave at parts of an interval, it is the one with the shortest epoch: a commit that takes a
+//!    little longer than an interval takes two of them.
 
 use std::sync::Arc;
 
@@ -124,9 +125,9 @@ impl Proposal {
         self.bytes / self.epoch.total_s
     }
 
-    /// Milliseconds from a transaction to its answer: the mean, and the longest of those that need one attempt.
-    /// Clients that wait come back when an epoch was answered and need one more; others come at a moment of an
-    /// epoch and are answered at its end, or at that of the next one.
+    /// Milliseconds from a transaction to its answer: the mean, and the longest of those that need
+    /// one attempt. Clients that wait come back when an epoch was answered and need one more;
+    /// others come at a moment of an epoch and are answered at its end, or at that of the next one.
     pub fn latency_ms(&self) -> (f64, f64) {
         let epochs = if self.together { 1.0 } else { 1.5 };
         (epochs * 1e3 * self.epoch.total_s, 2e3 * self.epoch.total_s)
@@ -138,7 +139,8 @@ impl Proposal {
     }
 }
 
-/// What was chosen, and of the rest what a new store `across` a link, or on the local disk, would have otherwise.
+/// What was chosen, and of the rest what a new store `across` a link, or on the local disk, would
+/// have otherwise.
 ///
 /// # Errors
 /// [`Error::Usage`] for a shape out of its limits.
@@ -176,13 +178,14 @@ fn unless<T: PartialEq>(ours: Option<T>, usual: Option<T>) -> Option<T> {
 fn too_many(arrivals: Arrivals, blocks: usize, link: &LinkArgs) -> Error {
     Error::Usage(match arrivals {
         Arrivals::PerS(per_s) => format!(
-            "{per_s:.0} transactions a second are more than one proxy serves over this link ({}): they need batches of \
-             {blocks} or more, where {BATCH_MAX} is the most; lower the rate (--rate), or take a nearer store \
-             (--rtt-ms, --up-mb-s, --down-mb-s)",
+            "{per_s:.0} transactions a second are more than one proxy serves over this link ({}): \
+             they need batches of {blocks} or more, where {BATCH_MAX} is the most; lower the rate \
+             (--rate), or take a nearer store (--rtt-ms, --up-mb-s, --down-mb-s)",
             link.words()
         ),
         Arrivals::Clients(clients) => format!(
-            "{clients} clients at once need batches of {blocks}, and {BATCH_MAX} is the most: give fewer (--clients)"
+            "{clients} clients at once need batches of {blocks}, and {BATCH_MAX} is the most: give \
+             fewer (--clients)"
         ),
     })
 }
@@ -190,8 +193,9 @@ fn too_many(arrivals: Arrivals, blocks: usize, link: &LinkArgs) -> Error {
 /// No interval is long enough.
 fn too_slow(need: &Need, link: &LinkArgs) -> Error {
     Error::Usage(format!(
-        "a batch of {} and a write batch of {} take more than an hour over this link ({}), which is the longest \
-         interval: take a nearer or wider one (--rtt-ms, --up-mb-s, --down-mb-s), or fewer transactions (--clients, --rate)",
+        "a batch of {} and a write batch of {} take more than an hour over this link ({}), which \
+         is the longest interval: take a nearer or wider one (--rtt-ms, --up-mb-s, --down-mb-s), \
+         or fewer transactions (--clients, --rate)",
         need.batch,
         need.write_batch,
         link.words()

@@ -11,13 +11,15 @@ use super::seen::Seen;
 
 /// What the choice reveals, after the figures.
 const REVEALS: &str = "\
-what it reveals  These figures are public: the cloud sees them in the shape of every epoch. Whoever knows that they
-                 were chosen by an application learns of it as it was observed: exactly how deep its reads depend on
-                 one another (that of 99 of 100 transactions: --read-batches less one), how long values are, to a
-                 power of two, and, to the next of 1, 2, 5, 10, 20, 50 and so on, about how many records it reads and
-                 writes in so much time, and how many there are. Of what happens later they tell nothing, as long as
-                 they stay as they are. So choose them once, for the busiest time; do not tune again because load has
-                 changed, for each change would tell of it. A larger figure of your own reveals less and costs more.";
+what it reveals  These figures are public: the cloud sees them in the shape of every epoch. Whoever
+                 knows that they were chosen by an application learns of it as it was observed:
+                 exactly how deep its reads depend on one another (that of 99 of 100 transactions:
+                 --read-batches less one), how long values are, to a power of two, and, to the next
+                 of 1, 2, 5, 10, 20, 50 and so on, about how many records it reads and writes in so
+                 much time, and how many there are. Of what happens later they tell nothing, as long
+                 as they stay as they are. So choose them once, for the busiest time; do not tune
+                 again because load has changed, for each change would tell of it. A larger figure
+                 of your own reveals less and costs more.";
 
 /// What is told.
 pub struct Report<'a> {

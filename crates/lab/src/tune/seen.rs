@@ -1,5 +1,5 @@
-//! What was seen of transactions: sums and counts of their footprints, in memory that does not grow with their
-//! number. Secret, as footprints are.
+//! What was seen of transactions: sums and counts of their footprints, in memory that does not grow
+//! with their number. Secret, as footprints are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,8 +119,8 @@ impl Seen {
         of.sum / self.transactions.max(1) as f64
     }
 
-    /// What a figure adds up to in an epoch of so many transactions on average, with room for chance: the mean
-    /// of a sum of Poisson many and `sigmas` of its deviations.
+    /// What a figure adds up to in an epoch of so many transactions on average, with room for
+    /// chance: the mean of a sum of Poisson many and `sigmas` of its deviations.
     pub fn in_epoch(&self, of: Moments, transactions: f64, sigmas: f64) -> f64 {
         let each = transactions / self.transactions.max(1) as f64;
         each * of.sum + sigmas * (each * of.squares).sqrt()

@@ -1,8 +1,8 @@
-//! Observing an application that somebody has: it gets a Redis endpoint over an empty store in memory, for as
-//! long as is asked or until a signal. Nothing of it is kept.
+//! Observing an application that somebody has: it gets a Redis endpoint over an empty store in
+//! memory, for as long as is asked or until a signal. Nothing of it is kept.
 //!
-//! Epochs are short and large, so that little waits: an answer takes 10 to 40 ms. An application that waits for
-//! its answers arrives as often as that lets it.
+//! Epochs are short and large, so that little waits: an answer takes 10 to 40 ms. An application
+//! that waits for its answers arrives as often as that lets it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -162,8 +162,8 @@ fn what_does_not_fit_is_said_in_its_own_words() {
     assert!(slow.contains("more than an hour") && slow.contains("--down-mb-s"), "{slow}");
 }
 
-/// What is tried and what is typed is what is proposed; it was tried with other buckets, and never with paths as one
-/// cell.
+/// What is tried and what is typed is what is proposed; it was tried with other buckets, and never
+/// with paths as one cell.
 #[test]
 fn what_is_tried_and_typed_is_what_is_proposed() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());

@@ -1,17 +1,20 @@
 //! Blobs as items: one each, put conditionally if asked; a long one has parts.
 //!
-//! An item holds its content `d`, none if it is only the head of a long one, and its tag `t`: a fingerprint
-//! of the content, and the number of its parts.
+//! An item holds its content `d`, none if it is only the head of a long one, and its tag `t`: a
+//! fingerprint of the content, and the number of its parts.
 //!
 //! 1. A long blob's parts are put first, under the tag that their head will have: nobody sees them.
-//! 2. Its head is put, under the condition if there is one. That is the put: it is there whole, or not.
+//! 2. Its head is put, under the condition if there is one. That is the put: it is there whole, or
+//!    not.
 //! 3. The parts of what it replaced are deleted, or its own if the condition did not hold.
 //!
-//! A reader who finds the head but not all parts met a put in between and begins again. A blob is deleted
-//! the other way round, parts first, so that a stop in between leaves a name that is listed. A stop before
-//! 2 leaves parts that nobody sees until the table is deleted: a megabyte of a checkpoint, at worst.
+//! A reader who finds the head but not all parts met a put in between and begins again. A blob is
+//! deleted the other way round, parts first, so that a stop in between leaves a name that is
+//! listed. A stop before 2 leaves parts that nobody sees until the table is deleted: a megabyte of
+//! a checkpoint, at worst.
 //!
-//! A put of the head under a condition is sent once, and again only if it was refused, as in object stores.
+//! A put of the head under a condition is sent once, and again only if it was refused, as in object
+//! stores.
 
 use std::collections::HashMap;
 
@@ -188,7 +191,8 @@ fn parts_of(tag: &str) -> usize {
 pub(crate) const PART_BYTES: usize = 380 << 10;
 /// 64 MiB: what is held in memory.
 const PARTS_MAX: usize = (64 << 20) / PART_BYTES;
-/// A fingerprint in hexadecimal, and a number below [`PARTS_MAX`]. A name of every part has it in it.
+/// A fingerprint in hexadecimal, and a number below [`PARTS_MAX`]. A name of every part has it in
+/// it.
 const TAG_BYTES_MAX: usize = 32 + 1 + 3;
 /// Readings of a blob that is replaced all the time.
 const TRIES_MAX: usize = 8;

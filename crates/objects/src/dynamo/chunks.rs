@@ -1,14 +1,15 @@
 //! Chunk versions as items: an item a cell, and one that says that the version is there.
 //!
-//! Writing: 1. the item that says so is put, only if it is not there yet; 2. then all cells, 25 a request.
-//! If it was there, the cells that are there are compared: others mean that the caller gave one version
-//! two contents; none or the same, that an earlier try got so far, and it is done to its end. So a write
-//! can be tried again blindly, and what a crash left behind is listed and can be deleted.
+//! Writing: 1. the item that says so is put, only if it is not there yet; 2. then all cells, 25 a
+//! request. If it was there, the cells that are there are compared: others mean that the caller
+//! gave one version two contents; none or the same, that an earlier try got so far, and it is done
+//! to its end. So a write can be tried again blindly, and what a crash left behind is listed and
+//! can be deleted.
 //!
 //! Deleting goes the other way round: first the cells, then the item that says that they are there.
 //!
-//! Reading cells: 100 a request, each once, in the order of the call. A chunk version of which a cell is
-//! missing was not written.
+//! Reading cells: 100 a request, each once, in the order of the call. A chunk version of which a
+//! cell is missing was not written.
 
 use std::collections::HashMap;
 
@@ -202,8 +203,8 @@ impl Chunks<'_> {
     }
 }
 
-/// `items` in batches of at most `at_once` that stay below what a request may hold, so that none is left
-/// over for its length.
+/// `items` in batches of at most `at_once` that stay below what a request may hold, so that none is
+/// left over for its length.
 pub(crate) fn batches<T>(
     items: Vec<T>,
     at_once: usize,

@@ -1,8 +1,10 @@
-//! From the environment to a client of Amazon's library with the right credentials, region and endpoint.
+//! From the environment to a client of Amazon's library with the right credentials, region and
+//! endpoint.
 //!
-//! Credentials are those that `credentials` finds for S3. Region: `AWS_REGION` or `AWS_DEFAULT_REGION`.
-//! Endpoint: `AWS_ENDPOINT_URL_DYNAMODB` or `AWS_ENDPOINT_URL`. What the library would do by itself and at
-//! times of its own (retries, timeouts, keeping credentials) is off.
+//! Credentials are those that `credentials` finds for S3. Region: `AWS_REGION` or
+//! `AWS_DEFAULT_REGION`. Endpoint: `AWS_ENDPOINT_URL_DYNAMODB` or `AWS_ENDPOINT_URL`. What the
+//! library would do by itself and at times of its own (retries, timeouts, keeping credentials) is
+//! off.
 
 use std::sync::Arc;
 
@@ -35,7 +37,8 @@ pub(crate) fn connect(environment: &Environment, clock: Arc<dyn Clock>) -> Resul
     let region = region.or(endpoint.map(|_| "us-east-1")).ok_or_else(|| {
         StoreError::Caller("the region of the table is not known: set AWS_REGION".into())
     })?;
-    // Of their own, with places of their own: a request that waits for a key holds one of the others.
+    // Of their own, with places of their own: a request that waits for a key holds one of the
+    // others.
     let ObjectsOptions { absent, throttled, .. } = ObjectsOptions::default();
     let requests = Requests::new(PLACES_FOR_KEYS, clock, absent, throttled);
     let connector = Connector { requests, authorities: Vec::new() };

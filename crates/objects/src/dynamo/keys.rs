@@ -10,9 +10,9 @@
 //! parts/NAME/TAG                      NNNN                          a part of a long blob
 //! ```
 //!
-//! The store's prefix stands before `p`. Numbers are hexadecimal of fixed width. A partition of a table takes
-//! so much traffic and no more, so cells lie in one each chunk version, and lists in sixteen: `D` is the
-//! last digit of the chunk, or of the sum of the bytes of a blob's name.
+//! The store's prefix stands before `p`. Numbers are hexadecimal of fixed width. A partition of a
+//! table takes so much traffic and no more, so cells lie in one each chunk version, and lists in
+//! sixteen: `D` is the last digit of the chunk, or of the sum of the bytes of a blob's name.
 
 use fogbank_store::{ArrayId, ChunkName};
 

@@ -3,17 +3,19 @@
 //! How a call becomes requests:
 //!
 //! 1. A call is checked against the shape of its arrays before anything is sent (`arrays`).
-//! 2. There are no ranges, so a cell is an item of its own (`keys`), read with up to 100 others and written
-//!    with up to 25 (`chunks`). A blob is an item, put conditionally if asked, a long one in parts (`blobs`).
-//! 3. Requests leave in the order of the call, at most so many at once (`table`), sent again by the rule of
-//!    object stores (`retry`). The library's own retries are off.
+//! 2. There are no ranges, so a cell is an item of its own (`keys`), read with up to 100 others and
+//!    written with up to 25 (`chunks`). A blob is an item, put conditionally if asked, a long one
+//!    in parts (`blobs`).
+//! 3. Requests leave in the order of the call, at most so many at once (`table`), sent again by the
+//!    rule of object stores (`retry`). The library's own retries are off.
 //!
-//! Invariants: a chunk version never changes; a put is durable when it returns, so a barrier has nothing to
-//! do; a conditional put whose outcome is unknown is an error, never a guess; no message holds a credential.
+//! Invariants: a chunk version never changes; a put is durable when it returns, so a barrier has
+//! nothing to do; a conditional put whose outcome is unknown is an error, never a guess; no message
+//! holds a credential.
 //!
-//! What the cloud sees: the keys of items, which are array, chunk, version, cell and blob, in batches cut
-//! from the call by count and length. All of it is a function of the call, of public settings, and of the
-//! cloud's own answers.
+//! What the cloud sees: the keys of items, which are array, chunk, version, cell and blob, in
+//! batches cut from the call by count and length. All of it is a function of the call, of public
+//! settings, and of the cloud's own answers.
 
 mod blobs;
 mod chunks;
@@ -62,12 +64,12 @@ pub struct DynamoStore {
 }
 
 impl DynamoStore {
-    /// Opens the store at `url` with the credentials of `environment`, and sees that both are right. Writes
-    /// nothing. Of the `options`, those about requests and waits count.
+    /// Opens the store at `url` with the credentials of `environment`, and sees that both are
+    /// right. Writes nothing. Of the `options`, those about requests and waits count.
     ///
     /// # Errors
-    /// [`StoreError::Caller`] for a table that is not there or has other keys, credentials that are refused,
-    /// or an endpoint without TLS; [`StoreError::Absent`] if nobody answers.
+    /// [`StoreError::Caller`] for a table that is not there or has other keys, credentials that are
+    /// refused, or an endpoint without TLS; [`StoreError::Absent`] if nobody answers.
     pub async fn open(
         url: &TableUrl,
         environment: &Environment,
@@ -132,8 +134,8 @@ impl Store for DynamoStore {
     async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
         if shape.cell_bytes as usize > PART_BYTES {
             return Err(StoreError::Caller(format!(
-                "a cell of {} bytes does not fit an item of a DynamoDB table, which has 400 KiB: choose a \
-                 --value-size below {PART_BYTES}, or another cloud",
+                "a cell of {} bytes does not fit an item of a DynamoDB table, which has 400 KiB: \
+                 choose a --value-size below {PART_BYTES}, or another cloud",
                 shape.cell_bytes
             )));
         }
@@ -149,7 +151,8 @@ impl Store for DynamoStore {
     async fn drop_array(&self, array: ArrayId) -> Result<()> {
         let known = self.arrays.shape(array).ok();
         self.arrays.forget(array);
-        // No proxy drops an array; a tool that drops one of others has to go by what the cloud says.
+        // No proxy drops an array; a tool that drops one of others has to go by what the cloud
+        // says.
         let there = arrays::read(self, array).await?;
         let Some(shape) = there.map(|there| known.unwrap_or(there)) else { return Ok(()) };
         loop {

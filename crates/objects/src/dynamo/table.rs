@@ -1,10 +1,12 @@
 //! One request at a time to a table, in this crate's terms: get, put, batches, queries.
 //!
-//! 1. A request waits for a place and keeps it over its tries (`retry`), as in object stores.
-//!    A repeat is a clone of it: maps of the library's have an order of their own each time they are made.
-//! 2. What a batch did not do, since the table was busy, is asked again, that and nothing else, after a
-//!    wait of throttling. Which it is says the cloud, so it learns nothing.
-//! 3. A reply may name items that were asked for, each once; anything else is a cloud that misbehaves.
+//! 1. A request waits for a place and keeps it over its tries (`retry`), as in object stores. A
+//!    repeat is a clone of it: maps of the library's have an order of their own each time they are
+//!    made.
+//! 2. What a batch did not do, since the table was busy, is asked again, that and nothing else,
+//!    after a wait of throttling. Which it is says the cloud, so it learns nothing.
+//! 3. A reply may name items that were asked for, each once; anything else is a cloud that
+//!    misbehaves.
 //!
 //! All reads are consistent: a cell is read soon after it was written, and never written again.
 
@@ -221,8 +223,8 @@ impl Table {
         Ok(())
     }
 
-    /// The items of a partition whose sort keys start with `prefix`, in their order: sort keys, and with
-    /// `data_bytes` what they hold, which is so long.
+    /// The items of a partition whose sort keys start with `prefix`, in their order: sort keys, and
+    /// with `data_bytes` what they hold, which is so long.
     pub(crate) async fn query(
         &self,
         partition: &str,
@@ -336,7 +338,8 @@ fn unasked() -> Failure {
 }
 
 fn busy() -> Attempt {
-    let words = "the table does not take what is asked for: it is throttled (its capacity, or its account's)";
+    let words = "the table does not take what is asked for: it is throttled (its capacity, or its \
+        account's)";
     Attempt::Failed(Trouble::Throttled, Failure::absent(words))
 }
 
@@ -386,20 +389,20 @@ fn of_code(code: &str, status: u16) -> Attempt {
             Attempt::Failed(Trouble::Refused, Failure::absent(words))
         }
         "ResourceNotFoundException" => Attempt::Over(Failure::gone(format!(
-            "{NO_TABLE}; create it with a partition key p and a sort key s, both of type S, or correct \
-             the store URL or AWS_REGION ({code})"
+            "{NO_TABLE}; create it with a partition key p and a sort key s, both of type S, or \
+             correct the store URL or AWS_REGION ({code})"
         ))),
         "ValidationException" => denied(
-            "the table does not take the request: it needs a partition key p and a sort key s, both of \
-             type S, and no others",
+            "the table does not take the request: it needs a partition key p and a sort key s, \
+             both of type S, and no others",
         ),
         _ if status >= 500 => {
             let words = format!("the table answered {status} {code}");
             Attempt::Failed(Trouble::Unknown, Failure::absent(words))
         }
         _ => denied(
-            "the table refused the credentials: check the key in the environment, the machine's clock, \
-             and that the key may get, put, delete and query items of that table",
+            "the table refused the credentials: check the key in the environment, the machine's \
+             clock, and that the key may get, put, delete and query items of that table",
         ),
     }
 }

@@ -1,5 +1,6 @@
-//! The network under Amazon's library: the HTTP client that object stores use, so one TLS, one set of
-//! authorities and one set of limits serve all. A reply is read no further than [`REPLY_BYTES_MAX`].
+//! The network under Amazon's library: the HTTP client that object stores use, so one TLS, one set
+//! of authorities and one set of limits serve all. A reply is read no further than
+//! [`REPLY_BYTES_MAX`].
 
 use std::fmt;
 

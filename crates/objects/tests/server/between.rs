@@ -1,5 +1,5 @@
-//! Something on the way to a server that loses, refuses and forges what a rule says, and keeps what it was
-//! sent.
+//! Something on the way to a server that loses, refuses and forges what a rule says, and keeps what
+//! it was sent.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Object stores that tests start on a free port of loopback, each in a folder of its own, gone with the test.
+//! Object stores that tests start on a free port of loopback, each in a folder of its own, gone
+//! with the test.
 
 #![allow(dead_code, clippy::unwrap_used)] // a test; each program of tests uses its part
 
@@ -51,8 +52,8 @@ impl Server {
         Self::start(Kind::Google)
     }
 
-    /// Amazon's own DynamoDB for one machine, in memory. It listens on all interfaces, so it is started only
-    /// where there is none but loopback: see `make test-dynamodb`.
+    /// Amazon's own DynamoDB for one machine, in memory. It listens on all interfaces, so it is
+    /// started only where there is none but loopback: see `make test-dynamodb`.
     pub fn dynamodb() -> Self {
         Self::start_alone(Kind::Dynamo { on_disk: false })
     }

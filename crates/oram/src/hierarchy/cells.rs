@@ -328,7 +328,8 @@ impl Cells {
         self.site.store().barrier().await.map_err(blame)
     }
 
-    /// Puts which versions count, all of which are durable; the digest of what was sealed, if it did.
+    /// Puts which versions count, all of which are durable; the digest of what was sealed, if it
+    /// did.
     ///
     /// # Errors
     /// By blame.

@@ -4,8 +4,8 @@
 //! 1. What an attempt before has left is removed, unless it is whole.
 //! 2. All that the other held is gone through for some pieces of its slots at a time, which are
 //!    written, in their order. So nothing but these is in memory.
-//! 3. The manifest says that it is whole; then the site is finished: superblock 1 names the manifest,
-//!    and every later one as long as the image is touched.
+//! 3. The manifest says that it is whole; then the site is finished: superblock 1 names the
+//!    manifest, and every later one as long as the image is touched.
 //!
 //! # Invariant
 //! Its order follows from the header of the site, which has a salt: no site has another's.
@@ -91,7 +91,8 @@ pub async fn finish_with(
         }
     }
     cells.are_durable().await?;
-    // What was sealed here is what superblock 1 names, whatever is there: nobody can be shown another.
+    // What was sealed here is what superblock 1 names, whatever is there: nobody can be shown
+    // another.
     let stored = cells.put_versions(manifest, &start, &versions).await?;
     let was_another = || Unverified::Reply("an image that was not there".into());
     let stored = stored.ok_or_else(|| Error::CloudLied(was_another()))?;

@@ -54,7 +54,8 @@ const FETCHED_AT_ONCE: usize = 64;
 /// Joins; the client may have seen something of the site before.
 ///
 /// # Errors
-/// [`crate::Error::CloudLied`] if the site is not the one that it has seen, or is no site; by blame.
+/// [`crate::Error::CloudLied`] if the site is not the one that it has seen, or is no site; by
+/// blame.
 pub async fn join(
     site: &Arc<Site>,
     log: &Arc<dyn Log>,
@@ -84,8 +85,8 @@ pub async fn join(
     }
 }
 
-/// What a superblock says is in the log is there already. A server that keeps the log open and tells
-/// nothing of it has hidden it.
+/// What a superblock says is in the log is there already. A server that keeps the log open and
+/// tells nothing of it has hidden it.
 ///
 /// # Errors
 /// Those of hearing; [`crate::Error::CloudLied`] if nothing comes for [`HIDDEN`].

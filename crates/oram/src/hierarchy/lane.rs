@@ -1,10 +1,11 @@
 //! The lane of requests of builds, beside queries: one for those that read, one for those that
 //! write.
 //!
-//! 1. A request leaves so long after the one before it that together they take half of a link of 125
-//!    MB/s: a query there has one of them before it, and not a burst.
+//! 1. A request leaves so long after the one before it that together they take half of a link of
+//!    125 MB/s: a query there has one of them before it, and not a burst.
 //! 2. Some are under way at once. One more after as many in a row have come about as fast as the
-//!    fastest; one fewer after one that has not: on a slow link they queue, and queries behind them.
+//!    fastest; one fewer after one that has not: on a slow link they queue, and queries behind
+//!    them.
 //!
 //! What the cloud sees: times that follow from the log's and from those at which it has answered.
 

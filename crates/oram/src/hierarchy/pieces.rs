@@ -1,12 +1,12 @@
 //! How a build is cut: what each piece of it reads and writes, and to which places it belongs.
 //!
 //! 1. A table of up to a *piece* of blocks is built by one piece, which reads the sources whole.
-//! 2. Of a larger one, every piece of slots of every source is *dealt*: what is newest there goes to
-//!    buckets, one for each range of slots of the table, padded to a fixed length.
+//! 2. Of a larger one, every piece of slots of every source is *dealt*: what is newest there goes
+//!    to buckets, one for each range of slots of the table, padded to a fixed length.
 //! 3. Then each range is *filled*: its buckets are read, and its cells written, fakes among them.
 //! 4. A last piece *finishes* the table: it says which versions of all chunks count.
-//! 5. All that a build reads and writes is spread evenly over the places of its period, but for half
-//!    an epoch at the end in which it is installed. Whose a piece is follows from its places
+//! 5. All that a build reads and writes is spread evenly over the places of its period, but for
+//!    half an epoch at the end in which it is installed. Whose a piece is follows from its places
 //!    (`whose`).
 //!
 //! # Invariants
@@ -162,8 +162,8 @@ pub fn share(whole: u64, part: u64, of: u64) -> u64 {
 }
 
 /// Room for what one piece of a source, which has so many reals and slots, deals to one range of a
-/// table of `slots`. Each real goes there by two draws of which none makes another likelier, so
-/// by Bernstein's bound no more than mean + l / 3 + sqrt(l * l / 9 + 2 * l * mean) do, but for e^-l,
+/// table of `slots`. Each real goes there by two draws of which none makes another likelier, so by
+/// Bernstein's bound no more than mean + l / 3 + sqrt(l * l / 9 + 2 * l * mean) do, but for e^-l,
 /// with l = 90 ln 2.
 fn room((reals, of_source): (u32, u32), piece: u32, slots: u32) -> u32 {
     let (from, to) = (piece.min(of_source), piece.min(slots));

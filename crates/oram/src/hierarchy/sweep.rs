@@ -143,8 +143,9 @@ fn kept_until(schedule: &Schedule, epoch: u64) -> Vec<Object> {
     gone.flat_map(of_table).chain(marks).collect()
 }
 
-/// Whether `table` is installed by superblock `number`. It comes from a name that the cloud may have
-/// made up: none that is installed by then has a larger index, and with one nothing is reckoned.
+/// Whether `table` is installed by superblock `number`. It comes from a name that the cloud may
+/// have made up: none that is installed by then has a larger index, and with one nothing is
+/// reckoned.
 fn is_installed(schedule: &Schedule, table: Table, number: u64) -> bool {
     if schedule.has_image && table == schedule.image() {
         return true;
@@ -172,8 +173,8 @@ mod tests {
         }
     }
 
-    /// A claim's name is the cloud's to make up: an index that no table has yet is passed over, however
-    /// large it is.
+    /// A claim's name is the cloud's to make up: an index that no table has yet is passed over,
+    /// however large it is.
     #[test]
     fn a_table_that_cannot_be_is_not_gone_through() {
         let schedule = Schedule::new(64, 4, 2, 4, true).unwrap();

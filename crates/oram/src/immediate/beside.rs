@@ -44,8 +44,8 @@ impl<P: Plane> Beside<P> {
         Self { records: Records::new(), checkpoints, adoptions, deletions }
     }
 
-    /// Waits until something comes to its end; `None` if nothing goes on. Nothing is lost if this is
-    /// abandoned.
+    /// Waits until something comes to its end; `None` if nothing goes on. Nothing is lost if this
+    /// is abandoned.
     pub async fn next(&mut self) -> Option<Result<Ended<P>>> {
         let ended = tokio::select! { biased;
             Some(written) = self.checkpoints.join_next() => of_task(written).map(Ended::Written),
@@ -57,8 +57,8 @@ impl<P: Plane> Beside<P> {
         Some(ended)
     }
 
-    /// Why the vault has stopped: a record, or a commit record, failed whose end nobody has taken. It
-    /// has come, or is about to.
+    /// Why the vault has stopped: a record, or a commit record, failed whose end nobody has taken.
+    /// It has come, or is about to.
     pub async fn failure(&mut self) -> Option<Error> {
         let adoption = async {
             match self.adoptions.join_next().await {

@@ -192,7 +192,8 @@ impl<P: Plane> Departures<P> {
     /// What leaves next; `None` when nothing will arrive any more.
     async fn next_group(&mut self) -> Result<Option<Group>> {
         let shared = self.shared.clone();
-        // Waited for over everything that ends beside: it is decided at the point at which one ends, too.
+        // Waited for over everything that ends beside: it is decided at the point at which one
+        // ends, too.
         let mut decision = None;
         loop {
             let (room, has_parts) =
@@ -395,8 +396,8 @@ impl<P: Plane> Departures<P> {
         Ok((mark, sections))
     }
 
-    /// The commit record of the checkpoint leaves, if it may: every record before its cut counts, and
-    /// what an earlier one superseded is gone, so that no cloud makes a heap of it.
+    /// The commit record of the checkpoint leaves, if it may: every record before its cut counts,
+    /// and what an earlier one superseded is gone, so that no cloud makes a heap of it.
     async fn begin_adoption(&mut self) -> Result<()> {
         let may_leave = |(cut, _): &(Cut, u64)| self.vault.covers(cut);
         if !self.beside.deletions.is_empty() || !self.cut.as_ref().is_some_and(may_leave) {
@@ -442,8 +443,8 @@ impl<P: Plane> Departures<P> {
         self.finish().await
     }
 
-    /// Waits until the last checkpoint counts, if it does not. It may wait for accesses whose records
-    /// have not landed.
+    /// Waits until the last checkpoint counts, if it does not. It may wait for accesses whose
+    /// records have not landed.
     async fn adopt_last(&mut self) -> Result<()> {
         while self.cut.is_some() {
             self.one_ends().await?;

@@ -52,8 +52,8 @@ pub trait Plane: Sized + Send + 'static {
     /// written counts only once a barrier has passed.
     const HAS_JOBS: bool;
 
-    /// Whether a cut waits until no access is under way and [`Plane::may_cut`]; otherwise it is made
-    /// between any two records. The last, before a store is closed, always waits.
+    /// Whether a cut waits until no access is under way and [`Plane::may_cut`]; otherwise it is
+    /// made between any two records. The last, before a store is closed, always waits.
     const CUTS_QUIETLY: bool;
 
     /// A record: these accesses, and what else is to go into one.

@@ -2,10 +2,10 @@
 //!
 //! It leaves one after the other, in messages of a public size in the order of its chunks, of which
 //! so many are under way at once, whosever they are: a journal record waits behind these few and no
-//! more. A job may write little, so what several have that wait goes into one message, or the number
-//! of messages would bound the rate; and it may write much, so their bytes are bounded as well. Where
-//! the link's rate is known each leaves when it is its turn, so nothing else waits in the link behind
-//! many.
+//! more. A job may write little, so what several have that wait goes into one message, or the
+//! number of messages would bound the rate; and it may write much, so their bytes are bounded as
+//! well. Where the link's rate is known each leaves when it is its turn, so nothing else waits in
+//! the link behind many.
 //!
 //! Some engines' writes count only once a barrier has passed: one barrier serves all that were
 //! acknowledged before it left.

@@ -9,7 +9,8 @@
 //!    are, the receiver, who said otherwise. A receiver takes no batch that is not signed, so one
 //!    that shows such a batch has lied.
 //! 4. A receiver that has none any more, since it was started again, or does not answer, proves
-//!    nothing: it is told as a lie of the link between the two. It shows no cells, and no signature.
+//!    nothing: it is told as a lie of the link between the two. It shows no cells, and no
+//!    signature.
 //! 5. The other cloud is not heard any more: whether it breaks its session changes nothing.
 //!
 //! That a batch is asked for says that its check failed, which is the same whatever was wanted.
@@ -78,8 +79,8 @@ impl MulticloudPlane {
         self.accusation.is_some()
     }
 
-    /// Whether what a cloud does still counts: all does, until a check has failed that the other is to
-    /// prove.
+    /// Whether what a cloud does still counts: all does, until a check has failed that the other is
+    /// to prove.
     pub fn hears(&self, cloud: usize) -> bool {
         self.accusation.as_ref().is_none_or(|accusation| accusation.receiver() == cloud)
     }

@@ -31,8 +31,8 @@ canary! {
         OnePoint,
         /// A second attempt takes what the first took. Rule: what was asked for since is left out.
         TakenAgain,
-        /// Clouds are told of a commit with reads under way of what it replaces. Rule: when there are
-        /// none.
+        /// Clouds are told of a commit with reads under way of what it replaces. Rule: when there
+        /// are none.
         CommitAtOnce,
         /// A chain is walked as far as it goes. Rule: the same work for every cell.
         WalksShort,
@@ -44,10 +44,11 @@ canary! {
         MovedTrusted,
         /// What a holder says that it stored is not checked. Rule: it is.
         LevelTrusted,
-        /// The seal under the records of a level is not looked at. Rule: it says whether a record was
-        /// altered.
+        /// The seal under the records of a level is not looked at. Rule: it says whether a record
+        /// was altered.
         SealIgnored,
-        /// What is shown as a proof need not be signed. Rule: it is signed, or whoever shows it lies.
+        /// What is shown as a proof need not be signed. Rule: it is signed, or whoever shows it
+        /// lies.
         ProofBelieved,
         /// A cloud that does not answer is waited for, for ever. Rule: it is told as absent.
         CloudForEver,

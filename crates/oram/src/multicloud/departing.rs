@@ -1,4 +1,5 @@
-//! What the plane has given out, on its way: entries into the journal, and out what stands behind them.
+//! What the plane has given out, on its way: entries into the journal, and out what stands behind
+//! them.
 //!
 //! 1. *Waiting*: what has no record yet, in its order. When fewer than W records are under way one
 //!    takes all entries that wait, up to a length.
@@ -8,8 +9,8 @@
 //!
 //! # Invariants
 //! - Nothing leaves before an entry that was given out before it is durable.
-//! - When the sessions are open that what is under way is repeated in, no message of before is sent:
-//!   it would speak of what a cloud has forgotten.
+//! - When the sessions are open that what is under way is repeated in, no message of before is
+//!   sent: it would speak of what a cloud has forgotten.
 
 use std::sync::Arc;
 

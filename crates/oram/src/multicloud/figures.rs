@@ -111,8 +111,8 @@ impl MulticloudSettings {
         Ok(Traffic { up_bytes, down_bytes })
     }
 
-    /// Cells that an access moves between the clouds: a cell of every level, levels that are written,
-    /// and what rebuilds of the top move.
+    /// Cells that an access moves between the clouds: a cell of every level, levels that are
+    /// written, and what rebuilds of the top move.
     ///
     /// # Errors
     /// As [`MulticloudSettings::traffic`].
@@ -131,9 +131,9 @@ impl MulticloudSettings {
         Ok((2.0 * cells * (self.cell_bytes()? as f64 + RECORD_BYTES)) as u64)
     }
 
-    /// Bytes of the journal at most, if nothing is repeated: what came since the last checkpoint but
-    /// one. An access writes what it departs with, and what it ends with. If one at a time is under
-    /// way each entry has a record of its own, which is padded.
+    /// Bytes of the journal at most, if nothing is repeated: what came since the last checkpoint
+    /// but one. An access writes what it departs with, and what it ends with. If one at a time is
+    /// under way each entry has a record of its own, which is padded.
     ///
     /// # Errors
     /// As [`MulticloudSettings::traffic`].
@@ -188,8 +188,8 @@ impl MulticloudSettings {
         Ok(Self { checkpoint_every: steps as u64 * CHECKPOINT_STEP, ..often })
     }
 
-    /// Bytes on the trusted disk at most: the journal, and a checkpoint beside the one that it is to
-    /// take the place of.
+    /// Bytes on the trusted disk at most: the journal, and a checkpoint beside the one that it is
+    /// to take the place of.
     ///
     /// # Errors
     /// As [`MulticloudSettings::traffic`].
@@ -258,7 +258,8 @@ impl MulticloudSettings {
 mod tests {
     use super::*;
 
-    /// The table of the protocol: 2.53 blocks at 1e5, and 2.55 at a gigabyte of 4 KiB. A cell of 16 bytes more than a block, and names of jobs, are in ours.
+    /// The table of the protocol: 2.53 blocks at 1e5, and 2.55 at a gigabyte of 4 KiB. A cell of 16
+    /// bytes more than a block, and names of jobs, are in ours.
     #[test]
     fn an_access_moves_what_the_protocol_says() {
         for (capacity, blocks) in [(100_000, 2.53), (1 << 18, 2.55), (1_000_000, 2.54)] {

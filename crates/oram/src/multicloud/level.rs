@@ -44,8 +44,8 @@ impl Level {
         Self { generation, cells, filled, ids, free, blocks, reads: 0 }
     }
 
-    /// One as it was saved, but for the blocks in its cells: first [which](Self::fill) cells have one,
-    /// then [what](Self::put) it is.
+    /// One as it was saved, but for the blocks in its cells: first [which](Self::fill) cells have
+    /// one, then [what](Self::put) it is.
     pub fn saved(generation: Generation, cells: u32, free: Marks, reads: u32) -> Self {
         let (filled, ids) = (Marks::none(cells as usize), Box::default());
         Self { generation, cells, filled, ids, free, blocks: 0, reads }

@@ -2,8 +2,8 @@
 //! opened again.
 //!
 //! A task a session carries messages, so who serves never waits for a cloud that is behind. What is
-//! sent while there is no session is dropped: all that is under way is done again when there is
-//! one ([`super::MulticloudPlane::repeat`]). What waits for its turn can be taken back ([`Outbox`]).
+//! sent while there is no session is dropped: all that is under way is done again when there is one
+//! ([`super::MulticloudPlane::repeat`]). What waits for its turn can be taken back ([`Outbox`]).
 //!
 //! A cloud that says nothing, though it owes something, is as one that has ended (`waiting`).
 
@@ -22,8 +22,8 @@ use tokio::task::JoinSet;
 
 use crate::{Error, Result, lied};
 
-/// From one try to the next, at first and at most; and for how long it is tried. A session that ends
-/// sooner than that brings nothing, so the next one waits, too.
+/// From one try to the next, at first and at most; and for how long it is tried. A session that
+/// ends sooner than that brings nothing, so the next one waits, too.
 pub(super) const PATIENCE: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_secs(2), Duration::from_secs(60)];
 
@@ -144,8 +144,8 @@ impl Link {
             };
             let Session { sender, mut receiver, reached, key } = session;
             if key != noted {
-                let why = "it signs by another key than when the volume was made: put back the file \
-                           tenants/NAME/signing of its server";
+                let why = "it signs by another key than when the volume was made: put back the \
+                           file tenants/NAME/signing of its server";
                 return told(OfLink::Failed(Error::Refused(why.into())));
             }
             let outbox = Arc::<Outbox>::default();

@@ -1,9 +1,9 @@
 //! A cloud refuses, or says that a later session has taken the place of this one. That ends
 //! everything, but not at once.
 //!
-//! 1. A liar could say so before its lie is seen, and be told as one that refuses. So its session is
-//!    opened again, what is under way is repeated, and both clouds are heard for a while: a check
-//!    that fails meanwhile, and the proof after it, name the liar.
+//! 1. A liar could say so before its lie is seen, and be told as one that refuses. So its session
+//!    is opened again, what is under way is repeated, and both clouds are heard for a while: a
+//!    check that fails meanwhile, and the proof after it, name the liar.
 //! 2. After that time what was said first is told, with the name of the cloud that said it.
 //! 3. A session that both clouds know of has taken the place of this one: that is told at once.
 //!

@@ -5,12 +5,12 @@
 //! 2. Entries go into the journal, several records at once, while events are taken (`departing`).
 //! 3. At the next point messages and answers leave whose entries, and all before them, are durable.
 //!    Chains are walked meanwhile.
-//! 4. From time to time the state, as the journal has it, becomes a checkpoint. It is written beside
-//!    all this, onto the trusted disk, and so is it adopted: its commit record leaves for the first
-//!    cloud at a point, when what the last one superseded is gone. Where the next one is due before
-//!    that, no access departs until it is done: the journal is not to grow without end. In the end
-//!    whoever of both holds it up is told; the first cloud when it keeps a commit record waiting as
-//!    long as any other request.
+//! 4. From time to time the state, as the journal has it, becomes a checkpoint. It is written
+//!    beside all this, onto the trusted disk, and so is it adopted: its commit record leaves for
+//!    the first cloud at a point, when what the last one superseded is gone. Where the next one is
+//!    due before that, no access departs until it is done: the journal is not to grow without end.
+//!    In the end whoever of both holds it up is told; the first cloud when it keeps a commit record
+//!    waiting as long as any other request.
 //! 5. A session that has ended, or whose cloud is silent, is opened again, and what is under way is
 //!    done again. What is waited for in vain is told (`waiting`), and who refuses (`refusals`).
 //! 6. At closing the trusted disk has a time to keep the last checkpoint, then the first cloud one
@@ -22,9 +22,9 @@
 //! - Whatever goes wrong ends everything: no message and no answer leaves after it.
 //!
 //! # What the clouds see
-//! Messages at points of the grid. How long a step, the journal or a checkpoint takes moves them and
-//! commit records by whole quanta, and does not depend on what is asked for. Nothing of a checkpoint
-//! but its commit record.
+//! Messages at points of the grid. How long a step, the journal or a checkpoint takes moves them
+//! and commit records by whole quanta, and does not depend on what is asked for. Nothing of a
+//! checkpoint but its commit record.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -154,8 +154,8 @@ impl Serving {
         Ok(())
     }
 
-    /// Serves until it is closed; then the last checkpoint. Whatever goes wrong ends everything, and
-    /// all who wait are told.
+    /// Serves until it is closed; then the last checkpoint. Whatever goes wrong ends everything,
+    /// and all who wait are told.
     pub async fn run(mut self) -> Result<()> {
         let _or_midway = EndsMidway(self.fault.clone());
         let served = self.serve().await;
@@ -198,8 +198,8 @@ impl Serving {
         Ok(())
     }
 
-    /// A record, or a commit record, that could not be put has stopped the vault, which then says only
-    /// that it has stopped.
+    /// A record, or a commit record, that could not be put has stopped the vault, which then says
+    /// only that it has stopped.
     async fn stopped(&mut self, what: String) -> Error {
         if !self.vault.was_given_up() {
             return Error::Bug(what);
@@ -228,8 +228,8 @@ impl Serving {
         *is_closing && is_idle && self.departing.is_empty() && !self.plane.is_accusing()
     }
 
-    /// Whether the next checkpoint is due and the last one does not count. No access departs until it
-    /// does: a journal of more than two periods is more than a recovery has been said to read.
+    /// Whether the next checkpoint is due and the last one does not count. No access departs until
+    /// it does: a journal of more than two periods is more than a recovery has been said to read.
     fn is_behind(&self) -> bool {
         self.state.cut.is_some() && self.state.since_cut >= self.limits.entries_max
     }
@@ -394,8 +394,8 @@ impl Serving {
         Ok(Vec::new())
     }
 
-    /// Looks whether what is waited for goes on. A cloud that owes it and has given no sign is opened
-    /// again; it is told when that has been in vain, also where both are there.
+    /// Looks whether what is waited for goes on. A cloud that owes it and has given no sign is
+    /// opened again; it is told when that has been in vain, also where both are there.
     fn look(&mut self) -> Result<()> {
         let refusal = self.state.refusals.told(self.grid.now());
         if let Some(refusal) = refusal.filter(|_| !self.plane.is_accusing()) {
@@ -425,8 +425,8 @@ impl Serving {
         Ok(())
     }
 
-    /// What is waited for in vain: of whom, and what a cloud has said of itself since. While one has no
-    /// session the other is sent nothing, and has nothing to answer.
+    /// What is waited for in vain: of whom, and what a cloud has said of itself since. While one
+    /// has no session the other is sent nothing, and has nothing to answer.
     fn overdue(&self, path: Path, since: Nanos, seconds: u64) -> Error {
         let says = |cloud: usize| {
             let (why, name) = (self.links[cloud].ended_since(since)?, witness::NAMES[cloud]);

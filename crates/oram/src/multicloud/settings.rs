@@ -138,7 +138,8 @@ mod tests {
 
     use super::*;
 
-    /// Of as many reads as are under way at once a shuffler answers the oldest, too, and can show it.
+    /// Of as many reads as are under way at once a shuffler answers the oldest, too, and can show
+    /// it.
     #[test]
     fn a_shuffler_has_room_for_what_is_under_way() {
         for value_bytes in [512, 4 << 10, 64 << 10, 1 << 20, 16 << 20] {

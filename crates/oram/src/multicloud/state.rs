@@ -64,7 +64,8 @@ impl MulticloudPlane {
         });
         let flat = flat.into_iter().chain(positions).chain(partitions);
         let held = self.held();
-        // More than the bound is designed not to happen; then it is a multiple, and nothing is lost.
+        // More than the bound is designed not to happen; then it is a multiple, and nothing is
+        // lost.
         let bound = self.settings.saved_blocks_max();
         let bound = bound * held.len().div_ceil(bound).max(1);
         let saved = SavedStash { bound, value_bytes: self.settings.shape.value_bytes };
@@ -75,7 +76,8 @@ impl MulticloudPlane {
     /// Puts the state of `sections` into a client that knows nothing, in a later opening.
     ///
     /// # Errors
-    /// [`Error::Caller`] if they are of another store, [`Error::Bug`] if they contradict each other.
+    /// [`Error::Caller`] if they are of another store, [`Error::Bug`] if they contradict each
+    /// other.
     pub(super) fn restore(&mut self, mut sections: Vec<Section>, current: u32) -> Result<()> {
         let (_, mut rest) = behind_shape(&sections, &self.head(), current)?;
         self.first = rest.u64()?;

@@ -4,12 +4,12 @@
 //!    way, for what a job waits for. That comes over one [`Path`].
 //! 2. It is looked at from time to time. If it was the same twice before, the ends of the path that
 //!    have given no sign meanwhile are as good as gone: their sessions are opened again. What goes
-//!    from one cloud to the other may take long, and neither says anything meanwhile: there nothing is
-//!    opened, which would end that, before the last look.
+//!    from one cloud to the other may take long, and neither says anything meanwhile: there nothing
+//!    is opened, which would end that, before the last look.
 //! 3. If it stays the same for a minute or so, whoever waits is told that the path is absent.
 //!
-//! Looks are counted, not time: while nothing is taken, as when the journal is slow, nothing counts.
-//! The times are public: they follow from the shape, and from when messages come.
+//! Looks are counted, not time: while nothing is taken, as when the journal is slow, nothing
+//! counts. The times are public: they follow from the shape, and from when messages come.
 
 use std::fmt;
 
@@ -121,7 +121,8 @@ pub struct Overdue {
     pub path: Path,
     /// Whoever has given no sign since then is as good as gone.
     pub gone: Nanos,
-    /// Whoever has given one since then is there: the path is absent. If the time for that has come.
+    /// Whoever has given one since then is there: the path is absent. If the time for that has
+    /// come.
     pub tells: Option<Nanos>,
     /// For how long it was waited for.
     pub seconds: u64,

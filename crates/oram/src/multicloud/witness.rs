@@ -8,8 +8,9 @@
 //! 1. In every session the client says on which place of its journal a message stands, and the
 //!    cloud makes that durable before anything of it leaves (`fogbank_mix::session`).
 //! 2. At opening both clouds are asked before anything is put or claimed. The register has to be as
-//!    far as the farther of the two: one cloud that says less changes nothing. One that knows nothing
-//!    of a volume that has served is another one, or has lost it: then nothing is claimed either.
+//!    far as the farther of the two: one cloud that says less changes nothing. One that knows
+//!    nothing of a volume that has served is another one, or has lost it: then nothing is claimed
+//!    either.
 //! 3. A session says it again when it is open, so that a copy that ran meanwhile is noticed.
 //!
 //! The register is bumped before a message leaves, so what a cloud has seen is never beyond the
@@ -133,11 +134,11 @@ pub fn number(store: StoreId) -> u64 {
 /// That a journal ends before what a cloud has seen, and what to do.
 pub fn older(reached: Reached, cloud: usize, seen: Reached) -> String {
     format!(
-        "the trusted side is older than what the clouds have seen: it ends at {reached}, and the {} \
-         cloud has seen messages up to {seen}; going on would show both clouds numbers and covers \
-         a second time. Put back the newest copy of the trusted side. If there is none, this volume \
-         cannot be opened any more: make a new one, of what you keep of its files elsewhere. If you \
-         know that this copy is the newest, that cloud does not tell the truth",
+        "the trusted side is older than what the clouds have seen: it ends at {reached}, and the \
+         {} cloud has seen messages up to {seen}; going on would show both clouds numbers and \
+         covers a second time. Put back the newest copy of the trusted side. If there is none, \
+         this volume cannot be opened any more: make a new one, of what you keep of its files \
+         elsewhere. If you know that this copy is the newest, that cloud does not tell the truth",
         NAMES[cloud]
     )
 }

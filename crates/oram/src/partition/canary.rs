@@ -34,10 +34,11 @@ canary! {
         ReplayFreshDummies,
         /// A request that finds another waiting reads nothing. Rule: every access reads.
         DuplicateOmitted,
-        /// An access whose block is in the proxy ends before its cells have come. Rule: when they have.
+        /// An access whose block is in the proxy ends before its cells have come. Rule: when they
+        /// have.
         HitAnswered,
-        /// No job begins in a record with a request whose block is in the proxy. Rule: as soon as the
-        /// budget allows.
+        /// No job begins in a record with a request whose block is in the proxy. Rule: as soon as
+        /// the budget allows.
         JobDelayed,
         /// Accesses read dummies of levels that a job reads. Rule: no cell once it has begun.
         SourceRead,

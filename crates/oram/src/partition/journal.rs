@@ -1,8 +1,8 @@
 //! Journal records: commits, then jobs, then the accesses that are about to read.
 //!
 //! A record has one part of constant length for each of them: how many there are is public. What
-//! recovery needs stands in it. The cells of an access and of a job follow from the state; those of an
-//! access are noted as well, so that a recovery that would read others stops before it does.
+//! recovery needs stands in it. The cells of an access and of a job follow from the state; those of
+//! an access are noted as well, so that a recovery that would read others stops before it does.
 //!
 //! Every part begins with the number of records that were under way when its record was cut: what
 //! those before them brought about had taken effect by then.
@@ -27,7 +27,8 @@ use crate::checkpoint::inconsistent;
 use crate::immediate::arrival::PADDING;
 use crate::{Access, Result};
 
-/// Of records. It stands in the configuration of a store: one of another format cannot be taken over.
+/// Of records. It stands in the configuration of a store: one of another format cannot be taken
+/// over.
 pub const RECORD_FORMAT: u16 = 3;
 const COMMIT: u8 = 1;
 const JOB: u8 = 2;

@@ -296,8 +296,8 @@ impl Level {
         Ok(())
     }
 
-    /// The cell of `block`, if it is one of the level. All of the list is looked through, wherever the
-    /// block is: how long that takes is not to tell.
+    /// The cell of `block`, if it is one of the level. All of the list is looked through, wherever
+    /// the block is: how long that takes is not to tell.
     pub fn find(&self, block: u32) -> Option<Taken> {
         let is_in = |some: &[u32]| some.iter().fold(false, |is_in, id| is_in | (*id == block));
         let chunks = (0..).step_by(COMPARED).zip(self.list.chunks(COMPARED));

@@ -33,7 +33,8 @@ impl PartitionSettings {
         let marks = partitions * (MARKS_BYTES * filled + levels + PARTITION_BYTES);
         let lists = LIST_BYTES * blocks;
         let state = POSITION_BYTES * blocks + LIST_GROWTH * lists + marks;
-        // Values of stashes; of jobs one at most a partition, of whose cells half are dummies, not held.
+        // Values of stashes; of jobs one at most a partition, of whose cells half are dummies, not
+        // held.
         let value = self.shell.shape.value_bytes as f64 + BESIDE_A_VALUE;
         let quotas: f64 = stored.iter().map(|level| f64::from(layout.room(*level))).sum();
         let written: f64 = stored.iter().map(|level| cells(*level)).sum();

@@ -82,8 +82,8 @@ use self::plane::PartitionPlane;
 use crate::Result;
 use crate::immediate::{Immediate, Parts};
 
-/// Told of every access that reads nothing, when its record is durable: its number in the record, and
-/// its partition. Both are public, and no message shows them; a trace is to say them.
+/// Told of every access that reads nothing, when its record is durable: its number in the record,
+/// and its partition. Both are public, and no message shows them; a trace is to say them.
 pub type Silent = dyn Fn(u32, u32) + Send + Sync;
 
 /// The engine. See the module for the protocol.

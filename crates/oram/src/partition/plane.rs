@@ -246,7 +246,8 @@ impl PartitionPlane {
         self.positions[block as usize] = partition as u16;
     }
 
-    /// What is open follows from the counters; partitions that wait for a job do so by their number.
+    /// What is open follows from the counters; partitions that wait for a job do so by their
+    /// number.
     pub(super) fn count_open(&mut self) {
         self.open_orders = self.pyramids.iter().map(|pyramid| pyramid.given - pyramid.done).sum();
         let jobs = self.pyramids.iter().filter_map(|pyramid| pyramid.job.as_ref());
@@ -284,8 +285,8 @@ impl PartitionPlane {
         let Some(access) = self.accesses.front().filter(|access| self.may_end(access)) else {
             return Ok(None);
         };
-        // That may copy the partition for a checkpoint: so it is touched whether a block goes there, a
-        // later access keeps the block, or there is none.
+        // That may copy the partition for a checkpoint: so it is touched whether a block goes
+        // there, a later access keeps the block, or there is none.
         _ = &mut self.pyramids[access.to as usize];
         let Some(block) = access.block else {
             self.retire();

@@ -50,8 +50,8 @@ impl Pyramid {
         self.levels.get_mut(usize::from(level)).and_then(Option::as_mut)
     }
 
-    /// Where `block` is, if it is here. Whatever the partition holds is looked through, wherever that
-    /// is: how long it takes is not to tell.
+    /// Where `block` is, if it is here. Whatever the partition holds is looked through, wherever
+    /// that is: how long it takes is not to tell.
     pub fn find(&self, block: u32) -> Option<Home> {
         let is_stashed = self.stash.iter().fold(false, |is, held| is | (*held == block));
         let planned = self.job.as_ref().and_then(|job| job.find(block));

@@ -1,8 +1,9 @@
 //! An access is cut: which partition it shows, and which cells of it.
 //!
 //! - Of a level that is not due: the block's cell if it is there, else the next dummy.
-//! - Of a level that is due, that no job reads and whose quota is not met: the block's cell if it is
-//!   there and unread; else a dummy, or a live one if only those are left. This is an *early cell*.
+//! - Of a level that is due, that no job reads and whose quota is not met: the block's cell if it
+//!   is there and unread; else a dummy, or a live one if only those are left. This is an *early
+//!   cell*.
 //! - Of a level whose quota is met, or that a job reads: none.
 //!
 //! A block that is under way is shown by none: such an access is a *duplicate* and shows a
@@ -52,9 +53,9 @@ impl PartitionPlane {
         self.cut_drawn(block, access, ((!is_own).then_some(decoy), to))
     }
 
-    /// The same for what was drawn: the partition shown if it is not the block's own, and the one to
-    /// go to. Drawn now, or in the life that a journal tells of; there a block that was under way may
-    /// have ended by now, and is in a stash.
+    /// The same for what was drawn: the partition shown if it is not the block's own, and the one
+    /// to go to. Drawn now, or in the life that a journal tells of; there a block that was under
+    /// way may have ended by now, and is in a stash.
     pub(super) fn cut_drawn(
         &mut self,
         block: Option<u32>,

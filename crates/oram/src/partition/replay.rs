@@ -1,19 +1,20 @@
 //! Recovery: what a checkpoint lacks is read again, then what the journal names, in its order.
 //!
-//! A checkpoint lacks the values that stand in cells of quotas: what accesses and jobs read of levels
-//! that were due when it was cut. All these cells are read again, partition by partition, whatever
-//! they hold. Which they are is public: a record that counts names each, read before or not.
+//! A checkpoint lacks the values that stand in cells of quotas: what accesses and jobs read of
+//! levels that were due when it was cut. All these cells are read again, partition by partition,
+//! whatever they hold. Which they are is public: a record that counts names each, read before or
+//! not.
 //!
 //! Within a partition levels come from the lowest. A block may stand in two cells, an old one in a
 //! level that it left; the true one is in the lower level, and the first value counts.
 //!
-//! A record is taken as it was in life: what had taken effect then takes effect; its jobs are planned
-//! again and its accesses cut again, with what they drew then, so the same cells are read. In life
-//! accesses may have ended later; they end at once here, so a block that was under way
-//! is in a stash, where no job of the journal looks for it.
+//! A record is taken as it was in life: what had taken effect then takes effect; its jobs are
+//! planned again and its accesses cut again, with what they drew then, so the same cells are read.
+//! In life accesses may have ended later; they end at once here, so a block that was under way is
+//! in a stash, where no job of the journal looks for it.
 //!
-//! Jobs without a commit are written anew, under this opening, when another checkpoint counts and the
-//! store is swept.
+//! Jobs without a commit are written anew, under this opening, when another checkpoint counts and
+//! the store is swept.
 
 use std::sync::Arc;
 
@@ -117,8 +118,8 @@ impl PartitionPlane {
     /// The cells of quotas that were read of `partition`, by level and place.
     ///
     /// # Errors
-    /// [`Error::Bug`] if a level is older than one above it: the first value of a block would not be
-    /// the newest.
+    /// [`Error::Bug`] if a level is older than one above it: the first value of a block would not
+    /// be the newest.
     pub(super) fn lacking(&self, partition: u32) -> Result<Vec<Cell>> {
         let (mut lacking, mut below) = (Vec::new(), u64::MAX);
         for level in self.layout.stored_levels() {
@@ -147,8 +148,8 @@ impl PartitionPlane {
         }
     }
 
-    /// All cells of the job of `partition` have come. Blocks of a level that nobody has written, of a
-    /// store just made, hold zeros.
+    /// All cells of the job of `partition` have come. Blocks of a level that nobody has written, of
+    /// a store just made, hold zeros.
     fn lacks_nothing(&mut self, partition: u32, zeros: &Bytes) -> Result<()> {
         let pyramid = &mut self.pyramids[partition as usize];
         let Some(job) = &pyramid.job else { return Ok(()) };

@@ -139,7 +139,8 @@ impl Sections {
     pub fn next(&mut self, mut write: impl FnMut(&mut SectionWriter) -> bool) -> Option<Section> {
         let padded_len = match self.lengths.next() {
             Some(length) => length,
-            // More than the bound is designed not to happen; then there are more, and nothing is lost.
+            // More than the bound is designed not to happen; then there are more, and nothing is
+            // lost.
             None if self.records.0.is_empty() && !write(&mut self.records) => return None,
             None => SECTION_BYTES,
         };

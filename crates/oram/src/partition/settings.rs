@@ -41,7 +41,8 @@ const ORDERS_MIN: u64 = 2_500;
 const ORDERS_AN_ACCESS: u64 = 2;
 /// K: bytes of cells of jobs that have begun and are not committed.
 const JOB_BYTES: usize = 160 << 20;
-/// E: accesses from one checkpoint to the next, what one adds to the traffic, and E in steps of this.
+/// E: accesses from one checkpoint to the next, what one adds to the traffic, and E in steps of
+/// this.
 const CHECKPOINT_EVERY: std::ops::RangeInclusive<u64> = 8_192..=65_536;
 const CHECKPOINT_PART: f64 = 0.05;
 const CHECKPOINT_STEP: u64 = 1_024;
@@ -70,8 +71,8 @@ impl PartitionSettings {
         Ok(Self { layout, ..settings }.with_usual_checkpoints())
     }
 
-    /// The settings of a store of this shape and layout, which may be claimed only. Checkpoints come as
-    /// often as they ever do.
+    /// The settings of a store of this shape and layout, which may be claimed only. Checkpoints
+    /// come as often as they ever do.
     pub fn of(shape: ImmediateShape, layout: Layout) -> Self {
         let shell = ShellSettings { records_at_once: RECORDS_AT_ONCE, ..ShellSettings::new(shape) };
         Self { shell, layout, checkpoint_every: *CHECKPOINT_EVERY.start() }
@@ -122,9 +123,9 @@ impl PartitionSettings {
         BLOCK_ID_BYTES + self.shell.shape.value_bytes + TAG_BYTES
     }
 
-    /// Accesses that go into one journal record at most: fewer of large blocks. With the commits and
-    /// jobs beside them a record is no longer than what comes behind one can wait for, but for that
-    /// it has room for one of each.
+    /// Accesses that go into one journal record at most: fewer of large blocks. With the commits
+    /// and jobs beside them a record is no longer than what comes behind one can wait for, but for
+    /// that it has room for one of each.
     pub fn group_max(&self) -> usize {
         let others = 2 * self.jobs_max();
         let parts = parts_max(self.part_bytes(), GROUP_MAX + others);
@@ -203,9 +204,9 @@ impl PartitionSettings {
         Traffic { up_bytes: written * cell + parts, down_bytes: read * cell }
     }
 
-    /// Bytes that levels and checkpoints take in the cloud at most. What newer generations have taken
-    /// the place of stays until a checkpoint refers to it no more. What jobs write stands beside what
-    /// they read, also if they were open at the cut.
+    /// Bytes that levels and checkpoints take in the cloud at most. What newer generations have
+    /// taken the place of stays until a checkpoint refers to it no more. What jobs write stands
+    /// beside what they read, also if they were open at the cut.
     pub fn storage_bytes_max(&self) -> u64 {
         let layout = self.layout;
         let cells: u64 = layout.stored_levels().map(|l| u64::from(layout.cells(l))).sum();

@@ -6,8 +6,8 @@
 //! 1. At the cut: counters, positions, levels, open jobs with their plans as they are now. A block
 //!    under way goes to the stash to which the last access before the cut sends it. The values in
 //!    stashes, and of what open jobs took from them, are held.
-//! 2. When the last access before the cut has ended, and none after it: the values of what was under
-//!    way. Now the checkpoint can be written.
+//! 2. When the last access before the cut has ended, and none after it: the values of what was
+//!    under way. Now the checkpoint can be written.
 //!
 //! Not in it are the values that stand in cells of the quota of a due level, or of a job's sources:
 //! recovery reads all such cells again (`replay`). They are there as long as the checkpoint counts,
@@ -68,15 +68,16 @@ impl Cutting {
 
     /// The sections of the values.
     pub fn sections(self) -> impl Iterator<Item = fogbank_durable::Result<Section>> + Send {
-        // More than the bound is designed not to happen; then it is a multiple, and nothing is lost.
+        // More than the bound is designed not to happen; then it is a multiple, and nothing is
+        // lost.
         let bound = self.saved.bound * self.held.len().div_ceil(self.saved.bound).max(1);
         let held = self.held.into_iter().map(|(block, value)| (block, Some(value)));
         SavedStash { bound, ..self.saved }.save(held)
     }
 }
 
-/// A job has stored `block`, whose `value` leaves the memory: a cut may still want it. No access behind
-/// the cut has ended, so it is the value at the cut.
+/// A job has stored `block`, whose `value` leaves the memory: a cut may still want it. No access
+/// behind the cut has ended, so it is the value at the cut.
 pub(super) fn hold_for_cut(cutting: &mut Option<Cutting>, block: u32, value: Option<Bytes>) {
     let Some(cutting) = cutting.as_mut().filter(|cutting| !cutting.is_whole) else { return };
     let waits = cutting.under_way.binary_search(&block).ok();
@@ -147,7 +148,8 @@ pub(super) fn save(plane: &mut PartitionPlane) -> Result<Vec<Section>> {
         padded(UNDER_WAY, under_way.0, UNDER_WAY_BYTES * plane.under_way_max),
         padded(UNCOUNTED, save_uncounted(plane), plane.uncounted_bytes),
     ];
-    // 2. Values of stashes, but for what comes with the cells of jobs; and of what jobs took of them.
+    // 2. Values of stashes, but for what comes with the cells of jobs; and of what jobs took of
+    //    them.
     let mut held = Vec::new();
     let mut hold = |block: u32| {
         let value = plane.values.get(&block).cloned();
@@ -225,7 +227,8 @@ pub(super) fn restore(plane: &mut PartitionPlane, sections: &mut [Section]) -> R
         }
         pyramid.job.iter().flat_map(|job| job.planned()).try_for_each(|block| place(&block))?;
         pyramid.stash.iter().try_for_each(&mut place)?;
-        // 3. What a stash lacks was too many for its job; what it does not lack of the job is from it.
+        // 3. What a stash lacks was too many for its job; what it does not lack of the job is from
+        //    it.
         let has_value = |block: &u32| plane.values.contains_key(block);
         let lacking = pyramid.stash.iter().copied().filter(|block| !has_value(block));
         let lacking: Vec<u32> = lacking.collect();

@@ -12,16 +12,16 @@ use crate::position::Location;
 
 canary! {
     leaks {
-        /// A block that an eviction has left in the stash is served from there, and a uniform path read
-        /// in place of its own. What was left could not go on the path evicted last, so the leaves that
-        /// are still read lean towards it. Rule: a path read never depends on the stash. (The value is
-        /// not delivered: for runs of the engine alone.)
+        /// A block that an eviction has left in the stash is served from there, and a uniform path
+        /// read in place of its own. What was left could not go on the path evicted last, so the
+        /// leaves that are still read lean towards it. Rule: a path read never depends on the
+        /// stash. (The value is not delivered: for runs of the engine alone.)
         ResidueSkipsRead,
         /// The read that retires a bucket names the slots of its blocks first, then the dummies.
         /// Rule: by rising slot, whatever is in them.
         RealsFirst,
-        /// A block that is written goes back to the leaf that its last read has shown, so that the next
-        /// read repeats it. Rule: every write maps to a fresh leaf.
+        /// A block that is written goes back to the leaf that its last read has shown, so that the
+        /// next read repeats it. Rule: every write maps to a fresh leaf.
         NoRemapOnWrite,
         /// A bucket serves S + 1 reads where it has a dummy to spare. Rule: S.
         OneReadMore,
@@ -31,18 +31,21 @@ canary! {
         ReusedOrder,
         /// Dummies are read by rising slot. Rule: in the secret order.
         DummiesInOrder,
-        /// That a dummy was read is forgotten, and its slot is read again. Rule: a slot once a version.
+        /// That a dummy was read is forgotten, and its slot is read again. Rule: a slot once a
+        /// version.
         SlotForgotten,
-        /// Leaves are the low bits of a linear congruential generator. Rule: randomness fit for keys.
+        /// Leaves are the low bits of a linear congruential generator. Rule: randomness fit for
+        /// keys.
         CongruentialLeaves,
         /// Leaves are drawn modulo a number that their own does not divide. Rule: uniform.
         ModuloLeaves,
         /// An address that holds nothing reads no path. Rule: as many paths as the batch has slots.
         AbsentSkipsRead,
-        /// Two requests for one address in a batch read the same path twice. Rule: distinct addresses.
+        /// Two requests for one address in a batch read the same path twice. Rule: distinct
+        /// addresses.
         DuplicatesRead,
-        /// The second request for an address in a batch is left out, not made a dummy. Rule: as many
-        /// paths as the batch has slots.
+        /// The second request for an address in a batch is left out, not made a dummy. Rule: as
+        /// many paths as the batch has slots.
         DuplicatesOmitted,
         /// A write batch counts as many accesses as it has writes. Rule: its fixed size.
         UnpaddedWrites,
@@ -79,7 +82,8 @@ canary! {
         block != mark::DUMMY && (absent || twice)
     }
 
-    /// Whether a block is served from the stash, where an eviction since its last access has left it.
+    /// Whether a block is served from the stash, where an eviction since its last access has left
+    /// it.
     fn serves_residue(&self, block: u32, at: Option<Location>, evictions: u64) -> bool {
         false
     } or {
@@ -164,7 +168,8 @@ canary! {
 
 #[cfg(feature = "canaries")]
 impl Canary {
-    /// Leaks in one of `every` writes or draws of a leaf. Other leaks are told wherever they can be.
+    /// Leaks in one of `every` writes or draws of a leaf. Other leaks are told wherever they can
+    /// be.
     pub fn rare(leak: Leak, every: u32) -> Self {
         Self { every, ..Self::new(leak) }
     }

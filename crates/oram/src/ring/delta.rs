@@ -3,8 +3,9 @@
 //! # The idea
 //!
 //! The metadata plane is deterministic: given what every slot of an epoch asked for and which fresh
-//! leaves came of it, it evicts, reshuffles and places the same blocks in the same places, without a
-//! payload and without I/O. So a delta does not list what changed in map, buckets and stash. It is:
+//! leaves came of it, it evicts, reshuffles and places the same blocks in the same places, without
+//! a payload and without I/O. So a delta does not list what changed in map, buckets and stash. It
+//! is:
 //!
 //! 1. the counters at the end of the epoch: the version its images were written under, and figures
 //!    that the replay has to arrive at;
@@ -20,18 +21,20 @@
 //! | 7 | count of batches; of each kind and count of slots, then the slots | 4 + 5 (R + 1) + 12 R b + 8 b_w |
 //! | 8 | count, then (block id, value) | 4 + (4 + value bytes) * min(stash bound, R b + b_w) |
 //!
-//! A read slot is block id (all ones for a dummy), leaf read, fresh leaf (all ones if the address held
-//! nothing); a write slot is block id (all ones for padding) and fresh leaf (all ones if emptied).
+//! A read slot is block id (all ones for a dummy), leaf read, fresh leaf (all ones if the address
+//! held nothing); a write slot is block id (all ones for padding) and fresh leaf (all ones if
+//! emptied).
 //!
 //! # Why it tells nothing
 //!
-//! - *Lengths.* R, b and b_w are public and so is the bound of the stash; every section is padded to
-//!   a function of them. The log has a slot for every slot of a batch whether it was real or not,
-//!   also in an epoch that a recovery repeated and filled up. The third section never holds more
-//!   than one block a slot, by the argument above and not by luck.
-//! - *Time.* Making a delta sorts and looks up every slot of the epoch, dummies too; that is a public
-//!   number. What depends on secrets is how many values are copied, which is little beside sealing
-//!   the padded section; and it leaves when the owner's departures are due, not when it is ready.
+//! - *Lengths.* R, b and b_w are public and so is the bound of the stash; every section is padded
+//!   to a function of them. The log has a slot for every slot of a batch whether it was real or
+//!   not, also in an epoch that a recovery repeated and filled up. The third section never holds
+//!   more than one block a slot, by the argument above and not by luck.
+//! - *Time.* Making a delta sorts and looks up every slot of the epoch, dummies too; that is a
+//!   public number. What depends on secrets is how many values are copied, which is little beside
+//!   sealing the padded section; and it leaves when the owner's departures are due, not when it is
+//!   ready.
 //! - *The trace.* Keeping the log sends nothing and draws nothing.
 
 use fogbank_durable::{SectionReader, SectionWriter, take};

@@ -6,14 +6,15 @@
 //!
 //! # No displacement
 //!
-//! At every bucket the blocks that were pulled out of the buckets of the path come before those that
-//! waited in the stash. Then every pulled block finds a place again, so that only an access brings a
-//! block into the stash: what a checkpoint delta rests on. Suppose one were left. It may go to every
-//! level from t to some m, so all of these were filled up with pulled blocks. Let t..=k be the
-//! longest run of levels filled so. Every pulled block that may go below k found a place below k, for
-//! there was room at k + 1. So the Z (k - t + 1) blocks in the run and the one left may not go below
-//! k and were pulled from the run, which held at most Z (k - t + 1). The same argument started at any
-//! level in place of t says that no fewer pulled blocks lie at or below a level than before.
+//! At every bucket the blocks that were pulled out of the buckets of the path come before those
+//! that waited in the stash. Then every pulled block finds a place again, so that only an access
+//! brings a block into the stash: what a checkpoint delta rests on. Suppose one were left. It may
+//! go to every level from t to some m, so all of these were filled up with pulled blocks. Let t..=k
+//! be the longest run of levels filled so. Every pulled block that may go below k found a place
+//! below k, for there was room at k + 1. So the Z (k - t + 1) blocks in the run and the one left
+//! may not go below k and were pulled from the run, which held at most Z (k - t + 1). The same
+//! argument started at any level in place of t says that no fewer pulled blocks lie at or below a
+//! level than before.
 //!
 //! How many blocks a bucket gets does not depend on which of those that may go there go first, and
 //! neither does the bound on the stash, which counts blocks.
@@ -40,8 +41,9 @@ impl Planner {
         self.place_on_path(leaf, waiting);
     }
 
-    /// Fetches ahead what the evictions due in the next `accesses` will rewrite: those buckets become
-    /// images now, as if reshuffled. Which they are follows from the number of evictions so far.
+    /// Fetches ahead what the evictions due in the next `accesses` will rewrite: those buckets
+    /// become images now, as if reshuffled. Which they are follows from the number of evictions so
+    /// far.
     pub(super) fn prefetch_evictions(&mut self, accesses: usize) {
         let due = (self.round as usize + accesses) / usize::from(self.geometry.bucket.evict_every);
         for eviction in self.evictions..self.evictions + due as u64 {
@@ -55,8 +57,8 @@ impl Planner {
         }
     }
 
-    /// ReadBucket: moves the blocks of a bucket to the stash and leaves an empty image in its place.
-    /// Returns how many cells that reads.
+    /// ReadBucket: moves the blocks of a bucket to the stash and leaves an empty image in its
+    /// place. Returns how many cells that reads.
     pub(super) fn pull(&mut self, level: u8, leaf: u32) -> u64 {
         let chunk = self.geometry.chunk(level, leaf);
         let head = *self.buckets.head(chunk);
@@ -86,8 +88,8 @@ impl Planner {
         });
     }
 
-    /// Plans the read of exactly Z unread slots by rising slot; what is neither dummy nor stale goes
-    /// to the stash.
+    /// Plans the read of exactly Z unread slots by rising slot; what is neither dummy nor stale
+    /// goes to the stash.
     fn pull_stored(&mut self, name: ChunkName) {
         let mut unread = std::mem::take(&mut self.scratch.unread);
         self.buckets.unread(name.chunk, &mut unread);

@@ -1,8 +1,9 @@
 //! Opening what has arrived: every cell verified, on all cores.
 //!
-//! A plain read opens each cell, dummies and stale blocks into a scratch buffer. An XORed path is one
-//! cell: the dummies on the path are sealed again and cancelled, and what is left must open as the block
-//! sought, or be all zero if none was; so a change of any cell of the path is caught, wherever the block was.
+//! A plain read opens each cell, dummies and stale blocks into a scratch buffer. An XORed path is
+//! one cell: the dummies on the path are sealed again and cancelled, and what is left must open as
+//! the block sought, or be all zero if none was; so a change of any cell of the path is caught,
+//! wherever the block was.
 
 use std::cmp::Reverse;
 
@@ -50,8 +51,8 @@ impl Verdict {
     }
 }
 
-/// Opens all cells on all cores, each to its payload or, where that is empty, to a scratch buffer of
-/// `plaintext_bytes`. There are as many cells and payloads as fetches.
+/// Opens all cells on all cores, each to its payload or, where that is empty, to a scratch buffer
+/// of `plaintext_bytes`. There are as many cells and payloads as fetches.
 pub(super) fn open_cells(
     by: Verifier<'_>,
     fetches: &[Fetch],
@@ -101,8 +102,8 @@ pub(super) fn open_cell(
     check_id(fetch.block, plaintext)
 }
 
-/// Loads a byte of every cache line. Cells of a store in memory are cold, and the AEAD would wait for
-/// one line after the other; the loads of several cells wait all at once.
+/// Loads a byte of every cache line. Cells of a store in memory are cold, and the AEAD would wait
+/// for one line after the other; the loads of several cells wait all at once.
 fn touch(cell: &Cell) {
     let Cell::Bytes(cell) = cell else { return };
     std::hint::black_box(cell.iter().step_by(64).fold(0, |sum, byte| sum ^ byte));
@@ -118,8 +119,8 @@ fn check_id(block: u32, plaintext: &[u8]) -> Verdict {
     }
 }
 
-/// Opens all XORed paths on all cores: `paths` are fetches and where in them each path ends, `payloads`
-/// as for [`open_cells`]. There are as many replies as paths.
+/// Opens all XORed paths on all cores: `paths` are fetches and where in them each path ends,
+/// `payloads` as for [`open_cells`]. There are as many replies as paths.
 pub(super) fn open_paths(
     by: Verifier<'_>,
     paths: (&[Fetch], &[u32]),

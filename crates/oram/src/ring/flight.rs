@@ -1,18 +1,18 @@
 //! A batch's reads under way.
 //!
-//! 1. Its windows are asked for in order, so many at once; another when one has arrived and verified.
-//!    XORed paths are one message beside the first window.
+//! 1. Its windows are asked for in order, so many at once; another when one has arrived and
+//!    verified. XORed paths are one message beside the first window.
 //! 2. Every cell of a window is opened as it arrives, on all cores, beside the others.
 //! 3. When all have verified, the payloads land in the slab, and only then is any of them used.
 //!
-//! With several batches in flight each is a task of its own: the owner of the engine keeps its times
-//! meanwhile, and may plan and send the next batch. Dropping a flight ends what it asked for.
+//! With several batches in flight each is a task of its own: the owner of the engine keeps its
+//! times meanwhile, and may plan and send the next batch. Dropping a flight ends what it asked for.
 //!
 //! Invariants
 //! - Nothing is asked for once a cell of the flight has not verified.
 //! - At most so many windows of a flight ([`super::RingSettings::windows`]) are in memory.
-//! - Flights land in the order in which they were planned: what an earlier one brings, a later one may
-//!   have been promised.
+//! - Flights land in the order in which they were planned: what an earlier one brings, a later one
+//!   may have been promised.
 //!
 //! What the cloud sees: windows in the order of planning, and when each was ready for the next.
 
@@ -93,8 +93,8 @@ pub(super) async fn failure(flights: &mut VecDeque<Flight>) -> Error {
 }
 
 impl RingEngine {
-    /// Sends what is planned, in a task of its own; `found` says where in the reply of `replies` values
-    /// it is wanted.
+    /// Sends what is planned, in a task of its own; `found` says where in the reply of `replies`
+    /// values it is wanted.
     pub(super) fn launch(&mut self, found: Vec<Sought>, replies: usize) -> Flight {
         let (flying, parts) = self.depart();
         let (begins, begun) = oneshot::channel();
@@ -133,8 +133,8 @@ impl RingEngine {
         (flying, parts)
     }
 
-    /// Waits until every message of the flights so far has been begun: the next may follow them. Any
-    /// flight that fails meanwhile ends that.
+    /// Waits until every message of the flights so far has been begun: the next may follow them.
+    /// Any flight that fails meanwhile ends that.
     pub(super) async fn all_begun(&mut self) -> Result<()> {
         let failed = failure(&mut self.flights);
         tokio::pin!(failed);

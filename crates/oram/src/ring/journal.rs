@@ -3,8 +3,8 @@
 //! A proxy that dies after asking for cells must, when it recovers, ask for exactly the same cells:
 //! other dummies on the same path would show where the block was. What a batch reads is a function
 //! of the last committed state and of (block, leaf) of every request; so that is the record, and it
-//! has one size, whatever its kind. A write batch reads what the evictions due in it read, which needs
-//! no more than the fact that it began; zeros make its record as long as the others.
+//! has one size, whatever its kind. A write batch reads what the evictions due in it read, which
+//! needs no more than the fact that it began; zeros make its record as long as the others.
 //!
 //! Paper: Obladi section 8; the exact replay is what its security argument asks for.
 

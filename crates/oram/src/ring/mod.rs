@@ -4,23 +4,24 @@
 //!
 //! 1. A read batch of distinct addresses is padded with dummies to its fixed size and shuffled.
 //!    A request's path is that of its block's leaf, or a uniform one.
-//! 2. The requests are journalled (if there is a journal) and meanwhile planned in turn, without any
-//!    I/O of their own; nothing that was planned leaves before the journal has them:
+//! 2. The requests are journalled (if there is a journal) and meanwhile planned in turn, without
+//!    any I/O of their own; nothing that was planned leaves before the journal has them:
 //!    - ReadPath: one unread slot of every stored bucket on the path; the block's own slot where it
-//!      is, the next unread dummy elsewhere. The block goes to the stash under a fresh uniform leaf.
-//!    - after every A-th access EvictPath: of every bucket on the next path in reverse lexicographic
-//!      order exactly Z unread slots are read, by rising slot, their blocks go to the stash, and the
-//!      buckets are filled again from the stash, deepest first;
+//!      is, the next unread dummy elsewhere. The block goes to the stash under a fresh uniform
+//!      leaf.
+//!    - after every A-th access EvictPath: of every bucket on the next path in reverse
+//!      lexicographic order exactly Z unread slots are read, by rising slot, their blocks go to the
+//!      stash, and the buckets are filled again from the stash, deepest first;
 //!    - EarlyReshuffle: a bucket that has now served S reads is read and filled the same way.
 //! 3. All these reads go out as one message, a long one in windows. Every cell of the reply is
-//!    verified before any is used. Further batches may be sent before that: what a plan needs of one
-//!    under way is where its blocks will be, not what is in them (`flight`).
-//! 4. A write batch reads no paths: each slot, real or padding, counts as an access; a real one puts
-//!    its block into the stash under a fresh leaf and makes an old copy stale. The evictions that
-//!    fall due read as above, or were read with the last read batch if the settings say so.
+//!    verified before any is used. Further batches may be sent before that: what a plan needs of
+//!    one under way is where its blocks will be, not what is in them (`flight`).
+//! 4. A write batch reads no paths: each slot, real or padding, counts as an access; a real one
+//!    puts its block into the stash under a fresh leaf and makes an old copy stale. The evictions
+//!    that fall due read as above, or were read with the last read batch if the settings say so.
 //! 5. At the commit every bucket rewritten in the epoch is written once, under a new version and a
-//!    fresh order of its slots; when that is durable the versions it replaces are deleted. If epochs
-//!    are logged, the commit returns what the epoch changed, in sections of public lengths.
+//!    fresh order of its slots; when that is durable the versions it replaces are deleted. If
+//!    epochs are logged, the commit returns what the epoch changed, in sections of public lengths.
 //!
 //! # Invariants
 //!
@@ -35,9 +36,9 @@
 //! # What the cloud sees
 //!
 //! For every batch: the slots of `read_batch` uniform paths, evictions at fixed counts on fixed
-//! paths, early reshuffles that follow from those paths; at the commit the images of the buckets that
-//! were rewritten. Buckets never written are neither stored nor read. Nothing of it depends on the
-//! addresses, on whether they hold anything, or on how many of the slots were padding.
+//! paths, early reshuffles that follow from those paths; at the commit the images of the buckets
+//! that were rewritten. Buckets never written are neither stored nor read. Nothing of it depends on
+//! the addresses, on whether they hold anything, or on how many of the slots were padding.
 //!
 //! One departure from the paper: reads served by an image do not count against its S, because they
 //! are seen by nobody; the image starts its life in the cloud with a count of zero.
@@ -309,8 +310,8 @@ impl RingEngine {
         }
     }
 
-    /// Plans while the record is on its way to the journal, if there is one. What was planned leaves
-    /// only when both are done, and only if no batch that is under way has failed meanwhile.
+    /// Plans while the record is on its way to the journal, if there is one. What was planned
+    /// leaves only when both are done, and only if no batch that is under way has failed meanwhile.
     async fn journalled<T>(
         &mut self,
         record: Option<Vec<u8>>,
@@ -410,8 +411,8 @@ impl RingEngine {
 
 /// Opening and closing.
 impl RingEngine {
-    /// The engine as the checkpoint left it of which `sections` is, among those of others; a new store
-    /// if there is none.
+    /// The engine as the checkpoint left it of which `sections` is, among those of others; a new
+    /// store if there is none.
     ///
     /// # Errors
     /// Those of [`RingEngine::create`] and [`RingEngine::restore`].
@@ -449,13 +450,13 @@ impl RingEngine {
     }
 
     /// The engine as it was when `sections` were saved, in a later opening with the keys of all
-    /// openings before. `randomness` must be fresh. Epochs committed since are repeated, and what was
-    /// read after them, before anything else ([`crate::batch::recover`]).
+    /// openings before. `randomness` must be fresh. Epochs committed since are repeated, and what
+    /// was read after them, before anything else ([`crate::batch::recover`]).
     ///
     /// # Errors
     /// [`Error::Caller`] if the settings are of another shape or the opening is not a later one;
-    /// [`Error::Bug`] if the sections contradict each other; [`Error::CloudLied`] if the array is not what
-    /// was made.
+    /// [`Error::Bug`] if the sections contradict each other; [`Error::CloudLied`] if the array is
+    /// not what was made.
     pub fn restore(
         store: Arc<dyn Store>,
         keys: Arc<KeyRing>,

@@ -18,8 +18,9 @@ use crate::position::{FlatPositions, Location};
 use crate::slab::{Handle, Handles};
 use crate::stash::{Queue, Stash, StashedBlock};
 
-/// Cells that are asked for, or sealed and written, in one call. Several calls are under way at once:
-/// together they keep a link or a disk busy, and are little beside what the proxy holds anyway.
+/// Cells that are asked for, or sealed and written, in one call. Several calls are under way at
+/// once: together they keep a link or a disk busy, and are little beside what the proxy holds
+/// anyway.
 pub const WINDOW_BYTES: usize = 2 << 20;
 
 /// One path read of a batch.
@@ -302,8 +303,8 @@ impl Planner {
         }
     }
 
-    /// ReadPath: one unread slot of every stored bucket on the path, the block's own where it is and
-    /// a dummy elsewhere, also when the block is in the stash or nowhere.
+    /// ReadPath: one unread slot of every stored bucket on the path, the block's own where it is
+    /// and a dummy elsewhere, also when the block is in the stash or nowhere.
     fn read_path(&mut self, request: &Request) -> Option<Handle> {
         let mapped = request.block != mark::DUMMY
             && self.positions.leaf(request.block) == Some(request.leaf);

@@ -1,5 +1,5 @@
-//! What the head of a trace says of an engine: its public configuration, with every size that follows
-//! from it, so that whoever reads the trace has to know no engine.
+//! What the head of a trace says of an engine: its public configuration, with every size that
+//! follows from it, so that whoever reads the trace has to know no engine.
 
 use std::time::Duration;
 

@@ -22,8 +22,8 @@ impl Planner {
         read
     }
 
-    /// Fills the image of one bucket with blocks of the stash that may go there: those first that came
-    /// last, which are the ones just pulled out of it. So they all go back (see `evict`).
+    /// Fills the image of one bucket with blocks of the stash that may go there: those first that
+    /// came last, which are the ones just pulled out of it. So they all go back (see `evict`).
     fn place_in(&mut self, level: u8, leaf: u32) {
         let tree = self.geometry.tree;
         let image = self.buckets.head(self.geometry.chunk(level, leaf)).image;

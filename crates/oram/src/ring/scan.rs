@@ -1,8 +1,8 @@
 //! Reading a store from one end to the other: to verify all of it, and to copy what it holds.
 //!
 //! 1. The blocks that are in the proxy: stash and cached top of the tree.
-//! 2. Window by window, in the order of chunks, every bucket that was ever written, whole; every cell
-//!    of it is opened, dummies and blocks that have been read or overwritten too.
+//! 2. Window by window, in the order of chunks, every bucket that was ever written, whole; every
+//!    cell of it is opened, dummies and blocks that have been read or overwritten too.
 //!
 //! What does not verify ends it, at the first in the order of chunks and cells; or, for whoever
 //! goes on, is told with the block that is lost. Then the chunks of a reply that is of no use as a

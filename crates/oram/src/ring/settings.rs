@@ -28,11 +28,12 @@ pub struct RingSettings {
     pub prefetch: bool,
     /// Let the cloud XOR the cells of a path read, where it offers to.
     pub xor: bool,
-    /// Leave superseded chunk versions in the cloud until [`crate::BatchEngine::collect`]: for owners
-    /// who must be able to go back to the last checkpoint. False deletes them with each commit.
+    /// Leave superseded chunk versions in the cloud until [`crate::BatchEngine::collect`]: for
+    /// owners who must be able to go back to the last checkpoint. False deletes them with each
+    /// commit.
     pub keep_superseded: bool,
-    /// Keep a log of each epoch, so that [`crate::BatchEngine::commit`] returns a delta. An epoch then
-    /// has at most `read_batches` read batches and one write batch. Needs `epoch_buffer`.
+    /// Keep a log of each epoch, so that [`crate::BatchEngine::commit`] returns a delta. An epoch
+    /// then has at most `read_batches` read batches and one write batch. Needs `epoch_buffer`.
     pub log_epochs: bool,
     /// About how many bytes of cells one message asks for or brings.
     pub window_bytes: usize,

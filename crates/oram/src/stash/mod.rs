@@ -1,7 +1,7 @@
 //! The stash, and the cached top of the tree: one structure.
 //!
-//! Blocks that are in no stored bucket are kept in 2^t bins by the top t bits of their leaf, where t
-//! is the number of cached levels. An eviction along a path can only place blocks of the bin of
+//! Blocks that are in no stored bucket are kept in 2^t bins by the top t bits of their leaf, where
+//! t is the number of cached levels. An eviction along a path can only place blocks of the bin of
 //! that path, and every block of that bin may go at least to level t of it; with t = 0 there is one
 //! bin, the ordinary stash. How many blocks there can be is argued in `geometry`.
 //!

@@ -1,8 +1,8 @@
 //! Stash and cached top in a checkpoint: sections of one size, whatever they hold.
 //!
-//! A piece of the stash costs the same work whether it holds blocks or none, and is small enough that
-//! it is made within the room before a message: how many blocks the stash holds tells how much was
-//! accessed of late.
+//! A piece of the stash costs the same work whether it holds blocks or none, and is small enough
+//! that it is made within the room before a message: how many blocks the stash holds tells how much
+//! was accessed of late.
 
 use fogbank_durable::{SectionReader, SectionWriter, take};
 

@@ -144,7 +144,8 @@ impl TaoSettings {
         let geometry = self.geometry()?;
         let state = POSITION_BYTES * f64::from(geometry.capacity)
             + VERSION_BYTES * f64::from(geometry.stored_buckets());
-        // Stash and cached top; a path under way or not yet acknowledged brings half its slots filled.
+        // Stash and cached top; a path under way or not yet acknowledged brings half its slots
+        // filled.
         let (value, stash) =
             (self.shell.shape.value_bytes as f64 + BESIDE_A_VALUE, geometry.stash_blocks_max());
         let paths = self.shell.under_way_max as f64

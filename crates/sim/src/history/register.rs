@@ -1,11 +1,13 @@
-//! Is what clients saw of one register linearizable? A register is written as a whole, no value twice.
+//! Is what clients saw of one register linearizable? A register is written as a whole, no value
+//! twice.
 //!
 //! Whoever reads a value has seen its write, so operations fall into clusters, one a value, and a
-//! linearization is an order of clusters with the write first in each. Let a cluster's first end be the
-//! earliest at which one of its operations ended, and its last begin the latest at which one began. One
-//! cluster has to come before another if something in it ended before something in the other began: if
-//! its first end is before the other's last begin. There is an order exactly if no two clusters have to
-//! come before each other (Gibbons and Korach), and if nobody has read what was not yet being written.
+//! linearization is an order of clusters with the write first in each. Let a cluster's first end be
+//! the earliest at which one of its operations ended, and its last begin the latest at which one
+//! began. One cluster has to come before another if something in it ended before something in the
+//! other began: if its first end is before the other's last begin. There is an order exactly if no
+//! two clusters have to come before each other (Gibbons and Korach), and if nobody has read what
+//! was not yet being written.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A book whose pages one program rewrites all, over several epochs, and what has to be true of them
-//! after any stop.
+//! A book whose pages one program rewrites all, over several epochs, and what has to be true of
+//! them after any stop.
 //!
 //! The pages of one edition are other records than those of the next, which deletes them.
 

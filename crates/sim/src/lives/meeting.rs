@@ -4,8 +4,8 @@
 //! They share the register, or each has a copy of the trusted side (key and register), as a folder
 //! that was copied while the store was closed. Nobody tells either of the other.
 //!
-//! What has to be true: the first one answers nothing any more, reads nothing that its journal did not
-//! hold before it was overtaken, sends nothing after its error, and is told why. What both have
+//! What has to be true: the first one answers nothing any more, reads nothing that its journal did
+//! not hold before it was overtaken, sends nothing after its error, and is told why. What both have
 //! acknowledged is in the store, and all else that is there is there wholly.
 
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! One store through several lives of its proxy, each but the last cut short at a call to the cloud.
+//! One store through several lives of its proxy, each but the last cut short at a call to the
+//! cloud.
 //!
 //! Everything runs in one process and in virtual time, from one seed: clients that transfer money,
 //! the proxy as it ships, the cloud and the register of the trusted side, which outlast it. A life

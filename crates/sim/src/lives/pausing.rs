@@ -14,8 +14,8 @@ pub struct Hold {
     pub before: bool,
 }
 
-/// Lets calls through until the one where the proxy is held; from then on none moves until it is let
-/// go, neither to the cloud nor back.
+/// Lets calls through until the one where the proxy is held; from then on none moves until it is
+/// let go, neither to the cloud nor back.
 pub(super) struct Pausing<S> {
     inner: S,
     hold: Hold,

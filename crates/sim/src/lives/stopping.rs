@@ -32,7 +32,8 @@ impl How {
     pub const ALL: [How; 3] = [How::Before, How::Within, How::After];
 }
 
-/// Lets calls through until the one where the life ends; from then on there is no reply to anything.
+/// Lets calls through until the one where the life ends; from then on there is no reply to
+/// anything.
 pub(super) struct Stopping<S> {
     inner: S,
     stop: Option<Stop>,

@@ -1,8 +1,8 @@
 //! A story of crashes, drawn from one seed: what runs, where it is cut short, held or lied to.
 //!
-//! Three kinds, the first more often than the others: lives of a proxy under one of the workloads, cut
-//! short at up to three calls in a row, the later ones mostly within a recovery; two proxies on one
-//! store; a cloud that lies about one object.
+//! Three kinds, the first more often than the others: lives of a proxy under one of the workloads,
+//! cut short at up to three calls in a row, the later ones mostly within a recovery; two proxies on
+//! one store; a cloud that lies about one object.
 
 use std::fmt;
 
@@ -150,8 +150,8 @@ impl std::ops::AddAssign for Count {
     }
 }
 
-/// Plain, with paths read as one cell and small pieces, with small windows and pieces and batches in flight, or with
-/// a cached top.
+/// Plain, with paths read as one cell and small pieces, with small windows and pieces and batches
+/// in flight, or with a cached top.
 fn shape(which: u64) -> Shape {
     match which {
         0 => Shape::small(),

@@ -1,12 +1,13 @@
 //! A cloud that gives back something else than it was given, and what a proxy makes of it.
 //!
-//! 1. One object of a [`Volume`] is changed: a bit of it, all of it for what once stood under this or
-//!    another name, or it is taken away; or one that was deleted is back.
-//! 2. A proxy opens the store, reads every record twice, writes one, and closes it; another opens it
-//!    and reads every record again.
+//! 1. One object of a [`Volume`] is changed: a bit of it, all of it for what once stood under this
+//!    or another name, or it is taken away; or one that was deleted is back.
+//! 2. A proxy opens the store, reads every record twice, writes one, and closes it; another opens
+//!    it and reads every record again.
 //!
-//! What has to be true: all answers are right, or there is an error that says that the cloud lied. If
-//! the object was given to the proxy there is the error, and after it the proxy sends nothing more.
+//! What has to be true: all answers are right, or there is an error that says that the cloud lied.
+//! If the object was given to the proxy there is the error, and after it the proxy sends nothing
+//! more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

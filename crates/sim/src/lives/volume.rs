@@ -1,9 +1,10 @@
-//! A small store with a past: all objects that the cloud holds, and all versions of all that it ever
-//! held.
+//! A small store with a past: all objects that the cloud holds, and all versions of all that it
+//! ever held.
 //!
 //! Three openings: one that was closed, one that was cut short, and one that was closed or is cut
 //! short within an epoch. Each overwrites every record several times, so that there are full
-//! checkpoints, deltas, journals, takeover records and buckets of every opening to take versions from.
+//! checkpoints, deltas, journals, takeover records and buckets of every opening to take versions
+//! from.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

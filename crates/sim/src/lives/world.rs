@@ -90,7 +90,8 @@ impl World {
     ) -> Result<(Vault, Recovered), SceneError> {
         let mut key = [0; 32];
         self.random.stream(Purpose::MasterKey).fill_bytes(&mut key);
-        // It does not go through `store`: of what it is asked there nothing stands before the register.
+        // It does not go through `store`: of what it is asked there nothing stands before the
+        // register.
         let exists = self.cloud.blob_get("commit").await.map_err(VaultError::from)?.is_some();
         let opening = Opening {
             store,

@@ -1,5 +1,5 @@
-//! Every leak that the auditor has to catch by name, with the scene under which it shows and the check
-//! that is meant for it.
+//! Every leak that the auditor has to catch by name, with the scene under which it shows and the
+//! check that is meant for it.
 //!
 //! | made by | which |
 //! |---|---|
@@ -18,8 +18,8 @@ use fogbank_store::{Lie, LieRule, Operation};
 
 use super::{Cast, Hold, Scene, Shape, Workload};
 
-/// The one list of canaries: each with its name and the check that is meant for it, and where it has a
-/// field the value of [`Canary::ALL`].
+/// The one list of canaries: each with its name and the check that is meant for it, and where it
+/// has a field the value of [`Canary::ALL`].
 macro_rules! canaries {
     ($(
         $(#[$about:meta])*
@@ -43,7 +43,8 @@ macro_rules! canaries {
                 }
             }
 
-            /// The check that is meant for it: a rule of the oracle, a statistic, or the classifier.
+            /// The check that is meant for it: a rule of the oracle, a statistic, or the
+            /// classifier.
             pub const fn caught_by(self) -> &'static str {
                 match self {
                     $($leak { .. } => $check,)*
@@ -60,8 +61,8 @@ canaries! {
     RealsFirst: "reals-first", caught by "z-read";
     /// A block that is written keeps the leaf that its last read has shown.
     NoRemapOnWrite: "no-remap-on-write", caught by "leaves-repeat-across-batches";
-    /// The same for one write in so many. One in four is a leak in 1 % of accesses where an epoch has
-    /// 24 and one of them is the hot key's.
+    /// The same for one write in so many. One in four is a leak in 1 % of accesses where an epoch
+    /// has 24 and one of them is the hot key's.
     RareNoRemap {
         /// One in how many.
         every: u32 = 4,

@@ -1,14 +1,15 @@
 //! Scenes: the proxy as it ships, put together in virtual time from one seed, with a trace of all
 //! that its store saw.
 //!
-//! 1. A store in memory stands at the far end of a link ([`Delay`](fogbank_store::Delay)), which may
-//!    hold one reply back ([`Hold`]) and may lie.
+//! 1. A store in memory stands at the far end of a link ([`Delay`](fogbank_store::Delay)), which
+//!    may hold one reply back ([`Hold`]) and may lie.
 //! 2. Between link and proxy everything is recorded; the engine's calls leave at points of a grid.
-//! 3. Over it runs the whole proxy with clients of a [`Workload`], or the engine alone for long runs.
+//! 3. Over it runs the whole proxy with clients of a [`Workload`], or the engine alone for long
+//!    runs.
 //! 4. After a number of epochs that is known beforehand the proxy is closed.
 //!
-//! Invariant: the same scene gives the same trace, to the byte. How long a scene lasts depends on its
-//! shape, its link and its number of epochs, never on what clients did.
+//! Invariant: the same scene gives the same trace, to the byte. How long a scene lasts depends on
+//! its shape, its link and its number of epochs, never on what clients did.
 
 mod alone;
 mod canary;
@@ -78,8 +79,8 @@ pub enum Cast {
     Engine,
     /// Transactions over the engine, in no vault.
     Proxy,
-    /// The same in a store with a vault, as it ships: every batch is journalled, every epoch committed,
-    /// and it is opened after any stop.
+    /// The same in a store with a vault, as it ships: every batch is journalled, every epoch
+    /// committed, and it is opened after any stop.
     Journalled,
 }
 
@@ -153,7 +154,8 @@ pub enum SceneError {
 /// Plays `scene` and writes its trace to `path`, where there must be no file.
 ///
 /// # Errors
-/// [`SceneError`] if it cannot be set up. A proxy that stops midway is no error: [`Played::stopped`].
+/// [`SceneError`] if it cannot be set up. A proxy that stops midway is no error:
+/// [`Played::stopped`].
 pub fn record(scene: &Scene, path: impl AsRef<Path>) -> Result<Played, SceneError> {
     record_on(scene, &TestStore::default(), (0, path.as_ref()))
 }

@@ -9,8 +9,9 @@ use fogbank_oram::ring::{EpochTiming, RingSettings, WINDOW_BYTES, WINDOWS};
 use fogbank_store::trace::{PublicConfig, TraceClock, VaultConfig};
 use fogbank_txn::Settings;
 
-/// Departures are multiples of this part of the interval. The virtual clock keeps whole milliseconds
-/// only, so that an eighth of 60 ms, which the command line would take, would never be met.
+/// Departures are multiples of this part of the interval. The virtual clock keeps whole
+/// milliseconds only, so that an eighth of 60 ms, which the command line would take, would never be
+/// met.
 const QUANTA_AN_INTERVAL: u32 = 6;
 
 /// The public shape of a scene.
@@ -59,9 +60,10 @@ impl Shape {
         }
     }
 
-    /// A tree so loaded that evictions leave much behind: (8, 16, 16), L = 3, N = 64. An epoch is as
-    /// long as the distance of two evictions, so that every read batch follows one at once, when most
-    /// is left, and nearly all of it are reads, which put more into the tree than padding does.
+    /// A tree so loaded that evictions leave much behind: (8, 16, 16), L = 3, N = 64. An epoch is
+    /// as long as the distance of two evictions, so that every read batch follows one at once, when
+    /// most is left, and nearly all of it are reads, which put more into the tree than padding
+    /// does.
     pub fn stressed() -> Self {
         Self {
             batch: BatchShape { capacity: 64, value_bytes: 16, read_batch: 15, write_batch: 1 },

@@ -1,7 +1,7 @@
 //! A clock by which the work that clients ask for takes time, as it does on a machine.
 //!
-//! The proxy tells it how many units of work each hold of its lock was. Whoever wants what is locked
-//! has to wait until that work is done; whoever does not, need not.
+//! The proxy tells it how many units of work each hold of its lock was. Whoever wants what is
+//! locked has to wait until that work is done; whoever does not, need not.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -23,8 +23,9 @@ pub enum Workload {
     /// Interactive transactions on few records that abort one another, and themselves. Of an engine
     /// alone it is reads that come to nothing: uniform reads and no writes.
     AbortStorm,
-    /// Programs that keep the proxy busy for longer than from one point of the grid to the next: each
-    /// goes through all names again and again, and writes a record. Of an engine alone, uniform.
+    /// Programs that keep the proxy busy for longer than from one point of the grid to the next:
+    /// each goes through all names again and again, and writes a record. Of an engine alone,
+    /// uniform.
     LongPrograms,
     /// Programs that change more records than an epoch writes: half of them all are deleted, or put
     /// back. Of an engine alone, uniform.

@@ -1,5 +1,5 @@
-//! Every record of a whole proxy in virtual time is the one that the oracle predicts, whatever clients
-//! do and the link does. Equality: one message a millisecond later would be a breach.
+//! Every record of a whole proxy in virtual time is the one that the oracle predicts, whatever
+//! clients do and the link does. Equality: one message a millisecond later would be a breach.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -134,7 +134,8 @@ fn replies_that_come_late() {
     let engine = [ReadCells, WriteChunks, DeleteChunks, Barrier];
     let late_by_ms = [(2, 35), (20, 70), (25, 200), (31, 1_000)];
     let engine = engine.into_iter().flat_map(|of| late_by_ms.map(|(nth, ms)| (of, nth, ms)));
-    // The claim, the records of an epoch, its delta and its commit; the full checkpoint of the fourth.
+    // The claim, the records of an epoch, its delta and its commit; the full checkpoint of the
+    // fourth.
     let vault = [1, 2, 4, 5, 6, 20, 21].map(|put| (BlobPut, put, 90)).into_iter();
     let vault = vault.chain([(BlobDelete, 2, 90)]);
     for (operation, nth, ms) in engine.chain(vault) {

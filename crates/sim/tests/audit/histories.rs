@@ -1,5 +1,5 @@
-//! A classifier over traces of the proxy as it ships: it learns what leaks, and learns nothing where
-//! nothing does.
+//! A classifier over traces of the proxy as it ships: it learns what leaks, and learns nothing
+//! where nothing does.
 
 use fogbank_audit::distinguish;
 use fogbank_audit::report::Report;

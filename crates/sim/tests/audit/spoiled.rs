@@ -1,4 +1,5 @@
-//! Each of these changes to honest lives is a leak or loses data; each is found by the name of its rule.
+//! Each of these changes to honest lives is a leak or loses data; each is found by the name of its
+//! rule.
 
 use fogbank_store::trace::{Event, Request};
 

@@ -45,8 +45,8 @@ fn outcome(life: &mut Life, sent: usize) -> &mut Outcome {
     outcome
 }
 
-/// One life dies within an epoch, the next before it has deleted the journal of that epoch: the third
-/// finds a takeover record among those of batches.
+/// One life dies within an epoch, the next before it has deleted the journal of that epoch: the
+/// third finds a takeover record among those of batches.
 fn stops() -> &'static [u64; 2] {
     static STOPS: OnceLock<[u64; 2]> = OnceLock::new();
     STOPS.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! Several windows of a batch and several batches under way: whatever leaves sooner or beside more than
-//! the configuration says is found by the name of its rule.
+//! Several windows of a batch and several batches under way: whatever leaves sooner or beside more
+//! than the configuration says is found by the name of its rule.
 
 use std::time::Duration;
 
@@ -141,7 +141,8 @@ fn pieces_that_leave_otherwise() {
     let commit = find(&honest, third, |r| is_put(r, "commit"));
     let last = (third..commit).rfind(|at| request(&honest[*at]).is_some_and(is_piece));
     assert_eq!(with(&|life| hasten(life, commit, end_of(life, last.unwrap()))), "waits-for-all");
-    // The canary of the configuration: fewer than it says could have left sooner, more may not leave.
+    // The canary of the configuration: fewer than it says could have left sooner, more may not
+    // leave.
     let said = |pieces: u32| {
         let mut ring: RingConfig = config.tail().unwrap();
         ring.vault.as_mut().unwrap().pieces_at_once = pieces;
@@ -160,8 +161,8 @@ fn a_pause_is_public() {
     assert_eq!(broken(&config.with_tail(&ring), &lives), "on-grid");
 }
 
-/// Whichever window is forged, nothing is sent once it has arrived: no other window of its batch, no
-/// record of the next one, nothing of the batch behind it.
+/// Whichever window is forged, nothing is sent once it has arrived: no other window of its batch,
+/// no record of the next one, nothing of the batch behind it.
 #[test]
 fn nothing_leaves_after_a_lie() {
     let ms = Duration::from_millis;

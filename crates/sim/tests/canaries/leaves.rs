@@ -8,9 +8,9 @@ use crate::view::View;
 use crate::{leaky_and_honest, play};
 
 /// How far the share of path reads in the half of the tree that was evicted last is from a half, in
-/// standard deviations. Which half a path is in shows in any of its buckets but the root; where none
-/// is asked for, all were reshuffled within the batch, which tells it as well. To leave those paths
-/// out would favour the half that was evicted last: its buckets have had fewer reads.
+/// standard deviations. Which half a path is in shows in any of its buckets but the root; where
+/// none is asked for, all were reshuffled within the batch, which tells it as well. To leave those
+/// paths out would favour the half that was evicted last: its buckets have had fewer reads.
 fn sigmas_to_last_evicted(view: &View) -> f64 {
     let (mut same, mut all) = (0.0, 0.0_f64);
     for batch in view.batches() {

@@ -1,4 +1,5 @@
-//! Every canary leaks what it says, to the naked eye, and the honest engine in the same scene does not.
+//! Every canary leaks what it says, to the naked eye, and the honest engine in the same scene does
+//! not.
 //!
 //! Nothing of the auditor is used here: that it finds them is another test's.
 #![allow(clippy::unwrap_used)] // helpers of tests, too

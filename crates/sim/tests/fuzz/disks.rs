@@ -1,5 +1,5 @@
-//! What clients of disks send: options and requests are decoded or refused, and what is decoded lies
-//! within the disk and within what was sent.
+//! What clients of disks send: options and requests are decoded or refused, and what is decoded
+//! lies within the disk and within what was sent.
 
 use bolero::check;
 use fogbank_front::nbd::fuzz_decode;

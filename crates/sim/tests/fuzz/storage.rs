@@ -1,5 +1,5 @@
-//! The storage server's decoder of requests: nothing makes it panic, and what it takes for a request is said
-//! by those bytes and no others.
+//! The storage server's decoder of requests: nothing makes it panic, and what it takes for a
+//! request is said by those bytes and no others.
 
 use bolero::check;
 use fogbank_cloud::fuzz_request;
@@ -49,7 +49,8 @@ const PIECES: &[&[u8]] = &[
     &[0xc3],
 ];
 
-/// A request whose length is right again after it was damaged: else no more than the head is looked at.
+/// A request whose length is right again after it was damaged: else no more than the head is looked
+/// at.
 fn mended(mut bytes: Vec<u8>, mend: bool) -> Vec<u8> {
     if let (true, Some(body)) = (mend, bytes.len().checked_sub(9)) {
         bytes[1..9].copy_from_slice(&(body as u64).to_le_bytes());
@@ -95,8 +96,8 @@ fn valid_requests_of_stores_are_taken() {
     }
 }
 
-/// Without coverage to steer by, is a fault behind a right length and a right count met at all? This decoder
-/// breaks on a write of which the second chunk says it has more bytes than are left.
+/// Without coverage to steer by, is a fault behind a right length and a right count met at all?
+/// This decoder breaks on a write of which the second chunk says it has more bytes than are left.
 #[test]
 #[should_panic]
 fn a_planted_fault_in_a_store_is_met() {

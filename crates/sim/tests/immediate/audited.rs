@@ -22,7 +22,8 @@ fn public(cloud: usize, shape: &Shape) -> PublicConfig {
     traced::public(TraceClock::Virtual, cloud as u8, shape)
 }
 
-/// What breaks the specification of a cloud first, if anything does; and what fails of its statistics.
+/// What breaks the specification of a cloud first, if anything does; and what fails of its
+/// statistics.
 fn found(config: &PublicConfig, events: &[Event]) -> Vec<String> {
     let mut oracle = Oracle::new(config).unwrap();
     let mut battery = Battery::new(config, "a cloud").unwrap();
@@ -54,8 +55,8 @@ fn audited(world: &World, least: usize) -> Vec<String> {
     all
 }
 
-/// One life of so many accesses, all of which are answered. From time to time nobody asks, so that a
-/// session that has ended is open again.
+/// One life of so many accesses, all of which are answered. From time to time nobody asks, so that
+/// a session that has ended is open again.
 async fn lived(world: &World, seed: u64, accesses: usize) -> Result<(), Error> {
     world.clouds.is_watched();
     let engine = world.open(world.cloud.clone()).await?;

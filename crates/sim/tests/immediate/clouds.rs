@@ -48,8 +48,8 @@ pub struct TwoClouds {
     views: Mutex<Option<[Vec<Event>; 2]>>,
 }
 
-/// A cloud that sends the other a read with a bit changed, and then does what it can not to be told by
-/// name.
+/// A cloud that sends the other a read with a bit changed, and then does what it can not to be told
+/// by name.
 #[derive(Debug, Clone)]
 pub struct Liar {
     pub cloud: usize,
@@ -145,7 +145,8 @@ impl TwoClouds {
         *self.silent.lock() = cloud;
     }
 
-    /// From now on nothing comes from these clouds to the other: they learn that, or it is swallowed.
+    /// From now on nothing comes from these clouds to the other: they learn that, or it is
+    /// swallowed.
     pub fn is_cut(&self, cut: Option<(Cut, bool)>) {
         *self.cut.lock() = cut;
     }
@@ -241,7 +242,8 @@ impl TwoClouds {
             Between::Back(Back::Level(job)) => {
                 (("level", job.partition, job.generation.0), &job.cells)
             }
-            Between::Across(Across::Handed(_)) => return, // as it is stored: nothing is covered anew
+            // As it is stored: nothing is covered anew.
+            Between::Across(Across::Handed(_)) => return,
         };
         self.note(name, cells.bytes().to_vec());
     }

@@ -25,8 +25,8 @@ pub fn apply(blocks: &mut Blocks, address: Address, access: &Access) -> Bytes {
     access.answer(before, after)
 }
 
-/// Random accesses, half of them to a few hot blocks; some write whole blocks, some swap a byte that
-/// may be what is expected.
+/// Random accesses, half of them to a few hot blocks; some write whole blocks, some swap a byte
+/// that may be what is expected.
 pub struct Workload(Stream, ImmediateShape);
 
 impl Workload {

@@ -1,5 +1,5 @@
-//! Many accesses at once, whose messages are late in any order, and deaths among them: what was answered
-//! is kept, and no cell is read twice in a life.
+//! Many accesses at once, whose messages are late in any order, and deaths among them: what was
+//! answered is kept, and no cell is read twice in a life.
 
 use std::collections::HashSet;
 use std::sync::Arc;

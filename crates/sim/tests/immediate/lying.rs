@@ -1,6 +1,6 @@
-//! One of two clouds lies to the other, and then, or at once, does what it can not to be told by name: it
-//! breaks its own session, opens none any more, or takes nothing from the other, whose session ends
-//! for that.
+//! One of two clouds lies to the other, and then, or at once, does what it can not to be told by
+//! name: it breaks its own session, opens none any more, or takes nothing from the other, whose
+//! session ends for that.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ async fn whoever_has_lied_is_told_by_name_whatever_it_does_then() {
         SessionError::Fenced,
     ];
     for (cloud, name) in [(0, "the first cloud has lied"), (1, "the second cloud has lied")] {
-        // One that takes nothing from the other at once may end its session before the answer has left.
+        // One that takes nothing from the other at once may end its session before the answer has
+        // left.
         let ways = |then| [(false, 0), (false, LIE_NANOS), (true, LIE_NANOS)].map(|of| (then, of));
         for (then, (refuses, after)) in ends.iter().flat_map(ways) {
             let world = World::new(Kind::Multicloud);

@@ -1,5 +1,5 @@
-//! The engines that serve volumes, held to one contract: each beside a plain disk, with several clients
-//! at once, and with its process dying at any call to the cloud. In virtual time.
+//! The engines that serve volumes, held to one contract: each beside a plain disk, with several
+//! clients at once, and with its process dying at any call to the cloud. In virtual time.
 
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 

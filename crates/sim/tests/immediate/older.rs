@@ -1,6 +1,6 @@
 //! A copy of the whole trusted side of a volume in two clouds, journal and register together, is
-//! put back: a snapshot of a machine. It is served if it is the newest; else the clouds would see numbers
-//! again that they have seen.
+//! put back: a snapshot of a machine. It is served if it is the newest; else the clouds would see
+//! numbers again that they have seen.
 
 #[cfg(feature = "canaries")]
 use fogbank_env::by;

@@ -134,9 +134,9 @@ async fn what_stays_away_is_told_by_name() {
     }
 }
 
-/// A deletion, a piece of a checkpoint or a commit record that never comes to its end: the journal does
-/// not grow without end, and whoever waits is told of whom it is. The first cloud has to do with the
-/// commit record alone.
+/// A deletion, a piece of a checkpoint or a commit record that never comes to its end: the journal
+/// does not grow without end, and whoever waits is told of whom it is. The first cloud has to do
+/// with the commit record alone.
 #[tokio::test(start_paused = true)]
 async fn what_keeps_no_checkpoints_is_told_by_name() {
     type Hangs = fn(&Call<'_>) -> bool;
@@ -290,8 +290,8 @@ async fn what_deletes_nothing_keeps_no_volume_from_closing() {
     }
 }
 
-/// A cloud that cannot keep what it has to, since its disk is full or a quota is used up, is told by
-/// name with its reason, also where the other cloud learns it first. Nothing is lost.
+/// A cloud that cannot keep what it has to, since its disk is full or a quota is used up, is told
+/// by name with its reason, also where the other cloud learns it first. Nothing is lost.
 #[tokio::test(start_paused = true)]
 async fn a_cloud_that_keeps_nothing_is_told_by_name_and_with_its_reason() {
     type Fails = fn(&Call<'_>) -> bool;
@@ -337,8 +337,8 @@ async fn a_cloud_that_keeps_nothing_is_told_by_name_and_with_its_reason() {
     }
 }
 
-/// Without a time-out nobody is told anything. A cloud that is silent is missed by the other one, too:
-/// then the link is told.
+/// Without a time-out nobody is told anything. A cloud that is silent is missed by the other one,
+/// too: then the link is told.
 #[cfg(feature = "canaries")]
 #[tokio::test(start_paused = true)]
 async fn without_a_time_out_nothing_is_told() {

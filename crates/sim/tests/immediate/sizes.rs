@@ -1,4 +1,5 @@
-//! Stores of awkward sizes: of a block or two, of one more than a power of two, of blocks of few bytes.
+//! Stores of awkward sizes: of a block or two, of one more than a power of two, of blocks of few
+//! bytes.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! What one cloud of two is sent under a load, beside what a simulator writes that knows nothing of it:
-//! a classifier does not tell them apart.
+//! What one cloud of two is sent under a load, beside what a simulator writes that knows nothing of
+//! it: a classifier does not tell them apart.
 //!
 //! Accesses come one after the other, as the simulator has them, and times are left out: the order
-//! of messages stands for them. What belongs to one access is put into one order. Cells that are named
-//! in a message stand as the cells of a read, so that a classifier looks at their levels, places and
-//! repetitions.
+//! of messages stands for them. What belongs to one access is put into one order. Cells that are
+//! named in a message stand as the cells of a read, so that a classifier looks at their levels,
+//! places and repetitions.
 
 use fogbank_audit::Verdict;
 use fogbank_audit::distinguish::{Advantage, Options, Pair, Run, distinguish};

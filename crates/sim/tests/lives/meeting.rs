@@ -47,8 +47,8 @@ fn a_proxy_that_was_held_while_another_took_over_is_fenced() {
     }
 }
 
-/// Whoever has a register of its own that is too old is refused. If it is not, the first is stopped,
-/// but only a register that they shared could say whether by another proxy or by a lie.
+/// Whoever has a register of its own that is too old is refused. If it is not, the first is
+/// stopped, but only a register that they shared could say whether by another proxy or by a lie.
 #[test]
 fn of_two_copies_of_the_trusted_side_one_goes_on() {
     for seed in 1..=scale() {

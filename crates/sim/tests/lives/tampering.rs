@@ -26,7 +26,8 @@ fn every_lie_is_caught_or_nobody_asks(shape: &Shape, end: End) {
         let exchanges = tell(&volume, &volume.exchanges(), "exchanged objects");
         for tally in [flips, exchanges] {
             assert!(tally.caught > tally.unread && tally.unread > 0, "{tally:?}");
-            // Windows of a batch are on their way together, and one batch of this shape is one window.
+            // Windows of a batch are on their way together, and one batch of this shape is one
+            // window.
             assert!(tally.calls_after <= 1, "{tally:?}");
         }
     }

@@ -8,7 +8,8 @@ use fogbank_sim::scene::{Death, Fate};
 
 use crate::volumes;
 
-/// Rules that are broken, and statistics that failed; of an honest engine also answers that were wrong.
+/// Rules that are broken, and statistics that failed; of an honest engine also answers that were
+/// wrong.
 fn found(scene: &PartitionScene, death: Option<Death>) -> Vec<String> {
     let (mut found, played) = volumes::found(scene, death);
     let is_wrong = scene.leak.is_none() && played.iter().any(|played| played.wrong > 0);

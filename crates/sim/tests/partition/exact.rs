@@ -1,5 +1,5 @@
-//! Every record is the one that the oracle predicts, whatever clients ask for and in whatever order the
-//! cloud replies. Equality: one message a millisecond later would be a breach.
+//! Every record is the one that the oracle predicts, whatever clients ask for and in whatever order
+//! the cloud replies. Equality: one message a millisecond later would be a breach.
 
 use std::time::Duration;
 
@@ -89,7 +89,8 @@ fn a_grid() {
     }
 }
 
-/// At a fixed rate records leave at the points of the grid, with as many accesses whatever was asked.
+/// At a fixed rate records leave at the points of the grid, with as many accesses whatever was
+/// asked.
 #[test]
 fn a_fixed_rate() {
     let scene = PartitionScene { accesses: 80, ..PartitionScene::new(Load::Uniform, 8) };

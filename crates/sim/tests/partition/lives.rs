@@ -1,4 +1,5 @@
-//! Lives of a store: every record of every life is the one that the oracle predicts, however they end.
+//! Lives of a store: every record of every life is the one that the oracle predicts, however they
+//! end.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Every rule of the specification, and of what it stands on, is broken by something and found by its
-//! name: a rule that is deleted, or never looked at, turns the test red that breaks it. Some rules are
-//! looked at in several places; this does not say that each of these is reached.
+//! Every rule of the specification, and of what it stands on, is broken by something and found by
+//! its name: a rule that is deleted, or never looked at, turns the test red that breaks it. Some
+//! rules are looked at in several places; this does not say that each of these is reached.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Each of these changes to honest lives breaks a rule and is found by its name. Few engines could be
-//! made to do it: the vault would refuse a record more, and lengths and names are its own.
+//! Each of these changes to honest lives breaks a rule and is found by its name. Few engines could
+//! be made to do it: the vault would refuse a record more, and lengths and names are its own.
 
 use std::sync::OnceLock;
 

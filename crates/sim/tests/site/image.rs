@@ -57,9 +57,9 @@ async fn a_site_of_another_s_blocks_is_read_and_written_by_all() {
     }
 }
 
-/// A restore that was stopped when its image was whole leaves one that opens, too. A server that keeps
-/// it, and shows it to one client and the one of the second try to another, is noticed by whoever is
-/// shown the first: when the site is new, and when it has gone on.
+/// A restore that was stopped when its image was whole leaves one that opens, too. A server that
+/// keeps it, and shows it to one client and the one of the second try to another, is noticed by
+/// whoever is shown the first: when the site is new, and when it has gone on.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_shows_two_images_is_noticed() {
     for places in [0, 60] {

@@ -1,7 +1,7 @@
 //! A ledger of nonces: whatever clients seal and send, no session seals two things by one tick.
 //!
-//! A session is known by the salt that its process has drawn, so two to whom a liar gives one number
-//! are two. What is sent twice has to be the same bytes.
+//! A session is known by the salt that its process has drawn, so two to whom a liar gives one
+//! number are two. What is sent twice has to be the same bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -129,8 +129,8 @@ async fn most() -> usize {
     most
 }
 
-/// Five clients are killed, one after the other, each at the same call of its life, whichever it is;
-/// another one goes on. What they had written goes, and nothing else.
+/// Five clients are killed, one after the other, each at the same call of its life, whichever it
+/// is; another one goes on. What they had written goes, and nothing else.
 #[tokio::test(start_paused = true)]
 async fn what_those_leave_who_are_killed_goes() {
     let most = most().await;

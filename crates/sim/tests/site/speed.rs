@@ -42,7 +42,8 @@ async fn speed(blocks: u32, piece: u32, clients: u64, queries: u64) -> [f64; 3] 
         has_image: false,
     };
     let mut server = Far::new(site).await;
-    // 1. All blocks are written, and then some, until the first table of the largest level is there.
+    // 1. All blocks are written, and then some, until the first table of the largest level is
+    //    there.
     let loads = server.join(NONE).await.engine;
     let mut under_way = Vec::new();
     for place in 0..2 * u64::from(blocks) {
@@ -86,8 +87,8 @@ async fn speed(blocks: u32, piece: u32, clients: u64, queries: u64) -> [f64; 3] 
 #[tokio::test(start_paused = true)]
 async fn queries_of_many_clients_do_not_wait_for_builds() {
     // So small that half an epoch is all the time that its builds have to spare: some queries wait
-    // for a superblock, none for what is done anew. When a build's order is there depends on how busy
-    // this machine is.
+    // for a superblock, none for what is done anew. When a build's order is there depends on how
+    // busy this machine is.
     let [per_s, mean, p99] = speed(2_048, 1_024, 30, 60).await;
     assert!(per_s > 175.0 && mean < 166.0 && p99 < 4.0 * mean, "{per_s} {mean} {p99}");
 }

@@ -382,8 +382,8 @@ async fn every_rule_of_the_specification_can_fail() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// What a rule leaves free is held by statistics: cells of every chunk that are touched in their order
-/// break none, and are no draw.
+/// What a rule leaves free is held by statistics: cells of every chunk that are touched in their
+/// order break none, and are no draw.
 #[tokio::test(start_paused = true)]
 async fn slots_that_are_touched_in_order_do_not_look_drawn() {
     let world = World::recorded(91);

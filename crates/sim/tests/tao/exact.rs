@@ -1,5 +1,5 @@
-//! Every record is the one that the oracle predicts, whatever clients ask for and in whatever order the
-//! cloud replies. Equality: one message a millisecond later would be a breach.
+//! Every record is the one that the oracle predicts, whatever clients ask for and in whatever order
+//! the cloud replies. Equality: one message a millisecond later would be a breach.
 
 use std::time::Duration;
 
@@ -58,7 +58,8 @@ fn every_link() {
     }
 }
 
-/// At a fixed rate records leave at the points of the grid, with as many accesses whatever was asked.
+/// At a fixed rate records leave at the points of the grid, with as many accesses whatever was
+/// asked.
 #[test]
 fn a_fixed_rate() {
     let scene = TaoScene { accesses: 200, ..TaoScene::new(Load::Uniform, 8) };
@@ -74,7 +75,8 @@ fn a_fixed_rate() {
     }
 }
 
-/// Where messages leave on a grid, every moment is known as well: what comes is taken between two points.
+/// Where messages leave on a grid, every moment is known as well: what comes is taken between two
+/// points.
 #[test]
 fn a_grid() {
     let ms = Duration::from_millis;
@@ -124,7 +126,8 @@ fn a_pace() {
     }
 }
 
-/// A message of a write-back that takes longer than a round trip: nobody can tell in time if it was the last.
+/// A message of a write-back that takes longer than a round trip: nobody can tell in time if it was
+/// the last.
 #[test]
 fn a_pace_too_slow_to_be_followed_is_no_breach() {
     let pace = LinkRate { up_bytes_per_s: Some(10_000), down_bytes_per_s: None };

@@ -1,5 +1,5 @@
-//! The auditor over traces of `tao`: exact where the trace is predicted, silent where nothing leaks, and
-//! loud by the right name where something does.
+//! The auditor over traces of `tao`: exact where the trace is predicted, silent where nothing
+//! leaks, and loud by the right name where something does.
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
 mod canaries;

@@ -18,8 +18,9 @@ fn linearizable(played: &TaoPlayed) -> Result<(), Violation<Vec<u8>>> {
     blocks.values().try_for_each(|seen| register::check(seen, &vec![0; seen[0].value.len()]))
 }
 
-/// A hundred thousand: every answer is that of the model, in the order of arrival; what clients saw has an
-/// order without knowing that one; every record is as predicted, and nothing free leans anywhere.
+/// A hundred thousand: every answer is that of the model, in the order of arrival; what clients saw
+/// has an order without knowing that one; every record is as predicted, and nothing free leans
+/// anywhere.
 #[test]
 fn a_hundred_thousand() {
     let scene = TaoScene { clients: 10, accesses: 10_000, ..TaoScene::new(Load::Registers, 1) };

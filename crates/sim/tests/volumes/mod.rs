@@ -1,5 +1,5 @@
-//! What is asked of the scenes of every engine of volumes: that the oracle follows them, what an audit
-//! finds, and whether it tells two loads apart.
+//! What is asked of the scenes of every engine of volumes: that the oracle follows them, what an
+//! audit finds, and whether it tells two loads apart.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -77,8 +77,8 @@ fn failed(report: &Report, in_words: bool) -> Vec<String> {
     failed.map(|found| format!("{}{}", found.check, words(&found.words))).collect()
 }
 
-/// What a classifier says of two loads: four runs of each, played in turn, no two with the same seed.
-/// Whether it tells them apart, and whatever else failed.
+/// What a classifier says of two loads: four runs of each, played in turn, no two with the same
+/// seed. Whether it tells them apart, and whatever else failed.
 pub fn told<S: Played>(
     (first, second): (Load, Load),
     scene: impl Fn(Load, u64) -> VolumeScene<S>,

@@ -1,8 +1,8 @@
 //! Blobs as files, one each, put whole or not at all.
 //!
-//! A put writes a temporary file, makes it durable, gives it the blob's name while holding the lock of
-//! the store, and makes the name durable: a reader, and whoever comes after a crash, sees the old
-//! content or the new. A put is durable when it returns.
+//! A put writes a temporary file, makes it durable, gives it the blob's name while holding the lock
+//! of the store, and makes the name durable: a reader, and whoever comes after a crash, sees the
+//! old content or the new. A put is durable when it returns.
 //!
 //! ```text
 //! 0  magic "fogblob1"    8  number of the put (u64)    16  xxh3 of the content (u64)    24  content
@@ -70,8 +70,8 @@ impl Blobs {
             .and_then(|()| file.sync_all())
             .map_err(|error| failed("write", &temporary, &error))
             .and_then(|()| self.finish(lock, &self.path(name), &temporary, condition))
-            // Without the lock: puts at once share a sync. Also where the name was taken: by something
-            // that is durable when anybody is told so.
+            // Without the lock: puts at once share a sync. Also where the name was taken: by
+            // something that is durable when anybody is told so.
             .and_then(|done| sync_folder(&self.folder).map(|()| done))
             .map(|done| match done {
                 true => PutOutcome::Done(tag(&head)),

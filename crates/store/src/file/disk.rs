@@ -1,4 +1,5 @@
-//! Files and folders as the store wants them: private, locked, and with errors that say what failed.
+//! Files and folders as the store wants them: private, locked, and with errors that say what
+//! failed.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};

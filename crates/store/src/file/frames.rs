@@ -12,8 +12,9 @@
 //! Little endian throughout. Invariants:
 //! - a record and the header lie within one disk sector each, so a crash leaves the old or the new;
 //! - a record of all zeros is a frame never used, so the file grows without being initialised;
-//! - a live record whose epoch is at most the header's was made durable after its chunk was. A later
-//!   one may have reached the disk before its chunk: it counts only if the chunk's bytes match.
+//! - a live record whose epoch is at most the header's was made durable after its chunk was. A
+//!   later one may have reached the disk before its chunk: it counts only if the chunk's bytes
+//!   match.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 

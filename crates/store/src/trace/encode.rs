@@ -1,4 +1,5 @@
-//! Calls and replies as bytes of a trace, written straight from what passes: nothing is built first.
+//! Calls and replies as bytes of a trace, written straight from what passes: nothing is built
+//! first.
 //!
 //! The order of fields is drawn in `docs/trace-format.md`; `decode.rs` is its mirror.
 
@@ -266,8 +267,8 @@ fn bytes_of(cell: &Cell) -> Option<&[u8]> {
     }
 }
 
-/// Writes the fingerprints of `cells`, all of which are there and of `bytes` in all, to `room`; on all
-/// cores where these are many.
+/// Writes the fingerprints of `cells`, all of which are there and of `bytes` in all, to `room`; on
+/// all cores where these are many.
 fn write_each(room: &mut [u8], cells: &[Cell], bytes: usize, fingerprints: Fingerprints) {
     if bytes < PARALLEL_BYTES_MIN {
         fingerprints.write(cells.iter().filter_map(bytes_of), room);

@@ -14,8 +14,8 @@ pub enum Fingerprints {
     /// All of it: any two cells that differ look different.
     #[default]
     Whole,
-    /// The last 16 bytes, where a sealed cell has its tag: enough to tell sealed cells apart, at a cost
-    /// that does not grow with them. A forgery that leaves the tag as it was does not show.
+    /// The last 16 bytes, where a sealed cell has its tag: enough to tell sealed cells apart, at a
+    /// cost that does not grow with them. A forgery that leaves the tag as it was does not show.
     Tail,
 }
 
@@ -30,8 +30,8 @@ impl Fingerprints {
 
     /// Writes the fingerprints of `cells` to `room`, 8 bytes each.
     ///
-    /// Cells are cold. Of tails no call is made and nothing is waited for: a processor has the loads of
-    /// many of them under way at once.
+    /// Cells are cold. Of tails no call is made and nothing is waited for: a processor has the
+    /// loads of many of them under way at once.
     pub(super) fn write<'a>(self, cells: impl Iterator<Item = &'a [u8]>, room: &mut [u8]) {
         let each = cells.zip(room.chunks_exact_mut(8));
         match self {
@@ -59,7 +59,8 @@ fn of_tail(tail: &[u8; TAIL_BYTES]) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Which fingerprints of cells a trace holds. Those of blobs are always there, over all their bytes.
+/// Which fingerprints of cells a trace holds. Those of blobs are always there, over all their
+/// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprinting {
     /// What of a cell.

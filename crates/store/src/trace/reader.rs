@@ -1,8 +1,8 @@
 //! Reading a trace: one block in memory at a time, through all its files.
 //!
-//! A trace cut short is what a crash leaves: within a block, or between two and then without its end.
-//! The events before are handed out and the cut is reported. Anything else that is not as it was
-//! written is an error, and ends the reading.
+//! A trace cut short is what a crash leaves: within a block, or between two and then without its
+//! end. The events before are handed out and the cut is reported. Anything else that is not as it
+//! was written is an error, and ends the reading.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
@@ -32,8 +32,8 @@ pub enum TraceError {
     NotATrace(PathBuf),
     /// Another build wrote it.
     #[error(
-        "{path} has trace format {found}; this build reads format {FORMAT}: record again, or read it \
-         with the build that wrote it"
+        "{path} has trace format {found}; this build reads format {FORMAT}: record again, or read \
+         it with the build that wrote it"
     )]
     OtherFormat {
         /// Which file.
@@ -126,8 +126,8 @@ impl TraceReader {
         self.truncated.as_ref()
     }
 
-    /// Takes back an event that was looked at: its memory serves those to come. Worth it where every
-    /// event of a long trace is looked at once.
+    /// Takes back an event that was looked at: its memory serves those to come. Worth it where
+    /// every event of a long trace is looked at once.
     pub fn take_back(&mut self, event: Event) {
         self.spare.take_back(event);
     }

@@ -1,5 +1,5 @@
-//! Memory of events that were looked at, for those to come: a long trace has a thousand million cells,
-//! and each would be an allocation of its own.
+//! Memory of events that were looked at, for those to come: a long trace has a thousand million
+//! cells, and each would be an allocation of its own.
 
 use super::event::{ChunkCells, ChunkSeen, Done, Event, Outcome, Request, Sent};
 use crate::ChunkName;
@@ -15,9 +15,9 @@ pub(super) struct Spare {
     budget: Budget,
 }
 
-/// What may still be decoded, counted in cells: any item of a list is one, and so is a text and every
-/// 32 bytes of it. Some cells take no byte of their own, and an empty name takes one and becomes 24:
-/// without a bound a few damaged or hostile bytes would fill the memory.
+/// What may still be decoded, counted in cells: any item of a list is one, and so is a text and
+/// every 32 bytes of it. Some cells take no byte of their own, and an empty name takes one and
+/// becomes 24: without a bound a few damaged or hostile bytes would fill the memory.
 #[derive(Debug, Default)]
 struct Budget {
     event: usize,
@@ -35,7 +35,8 @@ impl Spare {
         self.budget.event = EVENT_CELLS_MAX;
     }
 
-    /// Takes so many cells from what the event and its block may hold; `None` if that is too little.
+    /// Takes so many cells from what the event and its block may hold; `None` if that is too
+    /// little.
     pub fn claim(&mut self, cells: usize) -> Option<()> {
         self.budget.event = self.budget.event.checked_sub(cells)?;
         self.budget.block = self.budget.block.checked_sub(cells)?;

@@ -1,8 +1,9 @@
-//! What comes to one cloud of two, as it stands in its trace: no call of a store, but written as one.
+//! What comes to one cloud of two, as it stands in its trace: no call of a store, but written as
+//! one.
 //!
-//! A message with cells is the write of a chunk version, whose array says what kind of message it was;
-//! any other is the put of a blob, whose name says all of it that is public. Whoever writes such traces
-//! and whoever follows them have nothing else in common.
+//! A message with cells is the write of a chunk version, whose array says what kind of message it
+//! was; any other is the put of a blob, whose name says all of it that is public. Whoever writes
+//! such traces and whoever follows them have nothing else in common.
 
 use super::event::{ChunkSeen, Condition, Request};
 use crate::{ArrayId, ChunkName, Operation};

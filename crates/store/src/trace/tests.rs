@@ -356,7 +356,8 @@ fn the_head_says_which_fingerprints_there_are() {
     assert!(matches!(error, Some(TraceError::Corrupt { .. })), "{error:?}");
 }
 
-/// Differing tails have differing fingerprints, whatever little differs; nothing else of a cell counts.
+/// Differing tails have differing fingerprints, whatever little differs; nothing else of a cell
+/// counts.
 #[test]
 fn a_tail_is_told_by_any_bit_of_it_and_by_no_other() {
     let cell: Vec<u8> = (0..40).collect();
@@ -459,7 +460,8 @@ fn a_few_bytes_cannot_claim_many_cells() {
     assert!(!decode(&reply(1), false));
 }
 
-/// An empty name takes one byte of a block and 24 of memory, and a label may be as long as its block.
+/// An empty name takes one byte of a block and 24 of memory, and a label may be as long as its
+/// block.
 #[test]
 fn names_labels_and_texts_count_like_cells() {
     use super::decode::Position;

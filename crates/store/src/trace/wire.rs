@@ -29,9 +29,9 @@ pub(super) fn put_name(out: &mut Vec<u8>, last: &mut ChunkName, name: ChunkName)
 
 /// Appends a set of cells in the shortest of three forms, or as the list that it must not be.
 ///
-/// The first number is `count * 4 + form`. Form 0: the first cell, then the gaps. Form 1: a run, the
-/// first cell. Form 2: the first cell, the number of bytes, a bitmap from the first cell on. Form 3,
-/// for a list that does not strictly increase, which the store will refuse: each cell.
+/// The first number is `count * 4 + form`. Form 0: the first cell, then the gaps. Form 1: a run,
+/// the first cell. Form 2: the first cell, the number of bytes, a bitmap from the first cell on.
+/// Form 3, for a list that does not strictly increase, which the store will refuse: each cell.
 #[inline]
 pub(super) fn put_cells(out: &mut Vec<u8>, cells: &[u16]) {
     let head = cells.len() as u64 * 4;

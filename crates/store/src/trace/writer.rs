@@ -1,15 +1,15 @@
 //! Writing a trace: encoded on the calling task, written by a thread of its own.
 //!
 //! 1. The caller encodes arguments and fingerprints into scratch memory, beside everybody else.
-//! 2. Under a lock it reads the clock, gives the request its id and appends to the open block: times
-//!    and ids therefore never decrease through the trace.
+//! 2. Under a lock it reads the clock, gives the request its id and appends to the open block:
+//!    times and ids therefore never decrease through the trace.
 //! 3. A full block goes to the thread through a bounded channel, and its memory comes back. If the
 //!    channel is full the caller waits, holding everyone up: a trace with gaps would be worthless,
 //!    and a recorder that falls behind is said aloud and counted ([`TraceSummary::waits`]).
 //! 4. The thread seals the block, begins a new file when the last is full, and writes.
 //!
-//! 5. The end is a block of its own. After it nothing is recorded, and without it a reader knows that
-//!    something is missing.
+//! 5. The end is a block of its own. After it nothing is recorded, and without it a reader knows
+//!    that something is missing.
 //!
 //! An error of the disk is kept: from then on nothing is recorded, so nothing is forwarded either.
 
@@ -49,8 +49,8 @@ pub struct TraceOptions {
     pub fingerprints: Fingerprints,
     /// Whether cells in replies are fingerprinted too. Those written always are.
     pub reply_fingerprints: bool,
-    /// Whether every request is with the operating system before it is forwarded: then the trace of a
-    /// process that was killed lacks nothing that the cloud was asked.
+    /// Whether every request is with the operating system before it is forwarded: then the trace of
+    /// a process that was killed lacks nothing that the cloud was asked.
     pub flush_requests: bool,
 }
 
@@ -79,8 +79,8 @@ pub struct TraceSummary {
     pub waits: u64,
 }
 
-/// A trace being written; clones write to the same one. What is left is written, with the end of the
-/// trace, and the thread ends, when the last clone is dropped.
+/// A trace being written; clones write to the same one. What is left is written, with the end of
+/// the trace, and the thread ends, when the last clone is dropped.
 #[derive(Clone)]
 pub struct TraceWriter(Arc<Shared>);
 
@@ -133,8 +133,8 @@ enum Message {
 }
 
 impl TraceWriter {
-    /// Begins a trace at `path`, where there must be no file, nor any of a later part. `config` is the
-    /// public configuration, as the auditor is to read it.
+    /// Begins a trace at `path`, where there must be no file, nor any of a later part. `config` is
+    /// the public configuration, as the auditor is to read it.
     ///
     /// # Errors
     /// Those of the operating system; [`io::ErrorKind::AlreadyExists`] if a file is in the way.
@@ -231,8 +231,8 @@ impl TraceWriter {
         self.0.counts.bytes.load(Ordering::Acquire)
     }
 
-    /// Ends the trace: nothing can be recorded any more. Waits until it is on the disk, and says how
-    /// much it is.
+    /// Ends the trace: nothing can be recorded any more. Waits until it is on the disk, and says
+    /// how much it is.
     pub fn finish(&self) -> Result<TraceSummary> {
         self.wait_for_thread(true)?;
         let counts = &self.0.counts;
@@ -442,8 +442,8 @@ impl TraceWriter {
 }
 
 impl OpenBlock {
-    /// The events gathered, as a message; `next` is where the following ones go. The end of the trace
-    /// is a block without events.
+    /// The events gathered, as a message; `next` is where the following ones go. The end of the
+    /// trace is a block without events.
     fn take_block(&mut self, next: Vec<u8>, is_end: bool) -> Message {
         let bytes = std::mem::replace(&mut self.bytes, next);
         self.ended = is_end;
@@ -599,8 +599,8 @@ pub(super) fn part_path(path: &Path, part: u32) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A file that bears the name of a later part of the trace at `path`: the trace could not go on there,
-/// or would be read on into another.
+/// A file that bears the name of a later part of the trace at `path`: the trace could not go on
+/// there, or would be read on into another.
 fn left_over_part(path: &Path) -> Option<PathBuf> {
     let next = part_path(path, 1);
     if next.symlink_metadata().is_ok() {

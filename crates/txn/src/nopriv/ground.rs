@@ -1,5 +1,6 @@
-//! Where records lie: an array of places of one block each, the content of which is never changed. A record
-//! that is written takes new places; those it had are deleted when nobody can want them any more.
+//! Where records lie: an array of places of one block each, the content of which is never changed.
+//! A record that is written takes new places; those it had are deleted when nobody can want them
+//! any more.
 
 use bytes::Bytes;
 use fogbank_oram::Address;

@@ -1,21 +1,21 @@
-//! The baseline without privacy: the same concurrency control over plain remote storage (NoPriv; Obladi,
-//! section 10). **For measurements only.** The cloud sees every record that is read or written, when, and by
-//! which transaction; nothing is encrypted.
+//! The baseline without privacy: the same concurrency control over plain remote storage (NoPriv;
+//! Obladi, section 10). **For measurements only.** The cloud sees every record that is read or
+//! written, when, and by which transaction; nothing is encrypted.
 //!
-//! 1. A transaction takes its timestamp at its first statement. What it reads and is not in memory is fetched
-//!    at once; all records of a statement are one message, and whoever wants the same record meanwhile waits
-//!    for the same message.
-//!    Who has waited and only read moves to the newest timestamp ([`crate::timestamp_renewal`]).
-//! 2. What it writes stays in the proxy until it asks for the commit. Others see it before that and then
-//!    depend on it, as in an epoch.
-//! 3. When all that it depends on has settled it settles: its writes leave in one message, at new places,
-//!    whatever else is under way.
+//! 1. A transaction takes its timestamp at its first statement. What it reads and is not in memory
+//!    is fetched at once; all records of a statement are one message, and whoever wants the same
+//!    record meanwhile waits for the same message. Who has waited and only read moves to the newest
+//!    timestamp ([`crate::timestamp_renewal`]).
+//! 2. What it writes stays in the proxy until it asks for the commit. Others see it before that and
+//!    then depend on it, as in an epoch.
+//! 3. When all that it depends on has settled it settles: its writes leave in one message, at new
+//!    places, whatever else is under way.
 //! 4. It is answered when that message and those of all it has read from have been acknowledged.
-//! 5. A record is kept in memory for as long as some transaction is under way that has touched it, or that is
-//!    older than one that has; what its new version supersedes is deleted then.
+//! 5. A record is kept in memory for as long as some transaction is under way that has touched it,
+//!    or that is older than one that has; what its new version supersedes is deleted then.
 //!
-//! Nothing is batched and nothing waits for a point in time. Rules of conflicts ([`crate::mvtso`]) and the
-//! directory are those of the epochs, shared with them. What is missing on purpose: nothing
+//! Nothing is batched and nothing waits for a point in time. Rules of conflicts ([`crate::mvtso`])
+//! and the directory are those of the epochs, shared with them. What is missing on purpose: nothing
 //! is kept for a recovery, so a proxy that stops has lost its directory.
 
 mod ground;
@@ -53,8 +53,8 @@ struct Shared {
     attempts_max: u32,
 }
 
-/// A transaction of the baseline. Clones are handles to the same one; when the last is dropped before the
-/// commit was asked for, it aborts.
+/// A transaction of the baseline. Clones are handles to the same one; when the last is dropped
+/// before the commit was asked for, it aborts.
 #[derive(Clone)]
 pub struct PlainTransaction(Arc<Handle>);
 
@@ -65,7 +65,8 @@ struct Handle {
 }
 
 impl NoPriv {
-    /// A proxy over an empty part of a store, for records of which each block of `block_bytes` is one place.
+    /// A proxy over an empty part of a store, for records of which each block of `block_bytes` is
+    /// one place.
     ///
     /// # Errors
     /// [`Error::Stopped`] if the store fails.
@@ -100,11 +101,12 @@ impl NoPriv {
         PlainTransaction(Arc::new(Handle { shared: self.0.clone(), ts: ts.into() }))
     }
 
-    /// Runs `body` in a transaction and commits it, again if it loses: at once, and in turn once it has
-    /// often. A turn lasts for the body's round trips; without turns those that lose make others lose.
+    /// Runs `body` in a transaction and commits it, again if it loses: at once, and in turn once it
+    /// has often. A turn lasts for the body's round trips; without turns those that lose make
+    /// others lose.
     ///
-    /// An error of the body is told once what it has read is committed, so the body must not read what a transaction
-    /// has written that waits for this one.
+    /// An error of the body is told once what it has read is committed, so the body must not read
+    /// what a transaction has written that waits for this one.
     ///
     /// # Errors
     /// Those of the body; [`Error::Conflict`] if all attempts have lost.
@@ -203,7 +205,8 @@ impl PlainTransaction {
         self.0.shared.write(self.0.ts(), key, Change::delete())
     }
 
-    /// Asks for the commit and waits until what it wrote, and what it has read from, has been acknowledged.
+    /// Asks for the commit and waits until what it wrote, and what it has read from, has been
+    /// acknowledged.
     ///
     /// # Errors
     /// As [`PlainTransaction::get_many`].

@@ -1,9 +1,10 @@
-//! The state of the baseline: MVTSO over an epoch that never ends, so what no transaction can want any more
-//! is let go of one by one.
+//! The state of the baseline: MVTSO over an epoch that never ends, so what no transaction can want
+//! any more is let go of one by one.
 //!
 //! A row is *held* by every transaction that has touched it, by a message that fetches it, and by a
-//! transaction that has ended while an older one is active. Invariants: a row that is held by nobody is not
-//! kept; the directory has the newest settled version of every record that has no row.
+//! transaction that has ended while an older one is active. Invariants: a row that is held by
+//! nobody is not kept; the directory has the newest settled version of every record that has no
+//! row.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -422,7 +423,8 @@ impl Table {
         Job { ts, writes, after, event, answer }
     }
 
-    /// The newest settled version of a row goes into the directory; an older one is of no use to anybody.
+    /// The newest settled version of a row goes into the directory; an older one is of no use to
+    /// anybody.
     fn place(
         &mut self,
         ts: Ts,

@@ -1,4 +1,5 @@
-//! What committed transactions saw, replayed in the order of timestamps, must be what a plain map shows.
+//! What committed transactions saw, replayed in the order of timestamps, must be what a plain map
+//! shows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -200,7 +201,8 @@ async fn increments_are_neither_lost_nor_made_twice() {
     assert_eq!(found[0].as_ref().unwrap().as_ref().get_u64_le(), 50);
 }
 
-/// Nobody is answered before what it has read from is stored, and a chain of writers is stored all at once.
+/// Nobody is answered before what it has read from is stored, and a chain of writers is stored all
+/// at once.
 #[tokio::test(start_paused = true)]
 async fn a_chain_of_writers_takes_one_round_trip() {
     let clock = SystemClock::new();

@@ -47,7 +47,8 @@ async fn a_range_goes_while_others_write() {
     assert_eq!(world.get(&key(349)).await, Some(bytes("new")));
 }
 
-/// Whoever sees that nothing is left may use the range again, however often it was forgotten before.
+/// Whoever sees that nothing is left may use the range again, however often it was forgotten
+/// before.
 #[tokio::test(start_paused = true)]
 async fn a_range_that_has_gone_is_used_again() {
     // Some of them end where an epoch forgets no more.

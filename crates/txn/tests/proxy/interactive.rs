@@ -316,7 +316,8 @@ async fn an_error_decided_on_what_never_was_is_not_told() {
     }
 }
 
-/// What was read may be of an epoch that is not durable yet: the answer comes with the end of this one.
+/// What was read may be of an epoch that is not durable yet: the answer comes with the end of this
+/// one.
 #[tokio::test(start_paused = true)]
 async fn an_error_is_an_answer_as_any_other() {
     let world = Setup::default().start().await;

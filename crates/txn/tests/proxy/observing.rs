@@ -57,8 +57,8 @@ async fn rounds_are_counted_as_if_nothing_were_in_memory() {
     assert!(told[2].is_empty() && told.len() == 3, "{told:?}");
 }
 
-/// A program that is answered from what it has written needs no round, and one that is parked for want of
-/// write slots is told of once.
+/// A program that is answered from what it has written needs no round, and one that is parked for
+/// want of write slots is told of once.
 #[tokio::test(start_paused = true)]
 async fn a_program_is_told_of_once_when_it_has_ended() {
     let world = Setup { write_batch: 4, ..Setup::default() }.start().await;

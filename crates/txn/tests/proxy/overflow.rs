@@ -197,8 +197,8 @@ async fn a_transaction_does_not_queue_behind_the_program_that_asked_for_the_same
     }
 }
 
-/// A rollback that brings back a longer value needs what was reserved for it: else the epoch has more
-/// writes than slots, and the engine refuses it and everybody with it.
+/// A rollback that brings back a longer value needs what was reserved for it: else the epoch has
+/// more writes than slots, and the engine refuses it and everybody with it.
 #[tokio::test(start_paused = true)]
 async fn what_a_rollback_brings_back_stays_reserved() {
     let world = Setup::default().start().await;

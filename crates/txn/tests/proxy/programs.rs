@@ -25,7 +25,8 @@ async fn a_thousand_increments_of_one_key_commit_within_two_epochs() {
     assert!(asked <= 2, "one read serves them all: {asked}");
 }
 
-/// A refusal is an answer: it is told with the epoch, and decided anew if what it was decided on was taken back.
+/// A refusal is an answer: it is told with the epoch, and decided anew if what it was decided on
+/// was taken back.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_decided_on_what_never_was_is_not_told() {
     for commits in [false, true] {
@@ -58,7 +59,8 @@ async fn a_refusal_decided_on_what_never_was_is_not_told() {
     }
 }
 
-/// Its run was taken back and it will not run again: it has not taken place, which is no fault of the epochs.
+/// Its run was taken back and it will not run again: it has not taken place, which is no fault of
+/// the epochs.
 #[tokio::test(start_paused = true)]
 async fn a_program_whose_session_has_gone_is_not_left_in_doubt() {
     let world = Setup::default().start().await;

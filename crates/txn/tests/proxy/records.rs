@@ -204,8 +204,8 @@ async fn a_closed_proxy_restores_from_its_sections() {
     assert_eq!(world.get(&key(4)).await.unwrap(), "more");
 }
 
-/// A full store needs no room for what a program puts in place of what it removes, and keeps none of it
-/// for anybody else.
+/// A full store needs no room for what a program puts in place of what it removes, and keeps none
+/// of it for anybody else.
 #[tokio::test(start_paused = true)]
 async fn records_move_within_a_full_store() {
     let world = Setup { capacity: 34, ..Setup::default() }.start().await;
@@ -222,7 +222,8 @@ async fn records_move_within_a_full_store() {
     let put = |n: u32| move |view: &mut View<'_>| view.put(&key(n), bytes("new"), 0);
     for round in 0..20 {
         let (from, to) = (round % 32, 100 + round);
-        // One behind the other in the epoch; the key that has moved is new to whoever puts it again.
+        // One behind the other in the epoch; the key that has moved is new to whoever puts it
+        // again.
         let there = session.submit(moves(from, to));
         let again = session.submit(put(from));
         let back = session.submit(moves(to, from));

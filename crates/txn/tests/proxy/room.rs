@@ -1,5 +1,5 @@
-//! A cloud that answers a moment before a point of the grid: the point that is taken next must not tell
-//! how long the proxy worked on what came. Time moves by the work alone.
+//! A cloud that answers a moment before a point of the grid: the point that is taken next must not
+//! tell how long the proxy worked on what came. Time moves by the work alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,8 +48,8 @@ impl BatchEngine for Working {
     }
 }
 
-/// When the first batches leave, in milliseconds: each is answered `before_ms` before a point, and what
-/// came takes `work_ms`.
+/// When the first batches leave, in milliseconds: each is answered `before_ms` before a point, and
+/// what came takes `work_ms`.
 async fn departures(quantum: Duration, before_ms: u64, work_ms: u64) -> Vec<u64> {
     let setup = Setup::default();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::starting_at(0));

@@ -57,7 +57,8 @@ async fn abort_storm(world: World) {
     }
 }
 
-/// Programs that change more than an epoch writes, one after the other; some of their clients go away.
+/// Programs that change more than an epoch writes, one after the other; some of their clients go
+/// away.
 async fn large_programs(world: World) {
     world.fill(&keys(100), b"1").await;
     let (stays, leaves) = (world.proxy.session(), world.proxy.session());

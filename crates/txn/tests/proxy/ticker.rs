@@ -99,8 +99,8 @@ async fn shape_while_busy(accesses: u32, rests_while_idle: bool) -> Vec<(Nanos, 
     shape
 }
 
-/// What the engine is asked for and when does not tell a busy disk from an idle one. The canary: epochs
-/// that rest while nobody is there do.
+/// What the engine is asked for and when does not tell a busy disk from an idle one. The canary:
+/// epochs that rest while nobody is there do.
 #[tokio::test(start_paused = true)]
 async fn the_beat_is_the_same_busy_or_idle() {
     let idle = shape_while_busy(0, false).await;
@@ -133,8 +133,8 @@ async fn a_disk_that_rests_wakes_for_a_client_and_to_be_closed() {
     assert!(world.count('c') > rests, "what was submitted is committed");
 }
 
-/// Answers leave in their order, and none before the commit of its epoch: also that of a block which
-/// was never written, for which nothing has to be read.
+/// Answers leave in their order, and none before the commit of its epoch: also that of a block
+/// which was never written, for which nothing has to be read.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_answered_before_its_epoch_has_committed() {
     let (world, ticker) = world().await;

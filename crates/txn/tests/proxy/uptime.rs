@@ -84,8 +84,8 @@ async fn a_proxy_that_rests_can_be_closed() {
     world.proxy.close().await.unwrap();
 }
 
-/// When the engine was asked for what, in two visits of a client who asks for so much in the first; who
-/// then stays for a second, or, `until_answered`, leaves with his last answer.
+/// When the engine was asked for what, in two visits of a client who asks for so much in the first;
+/// who then stays for a second, or, `until_answered`, leaves with his last answer.
 async fn shape_of_visits(programs: u32, until_answered: bool) -> Vec<(Nanos, char)> {
     let world = Setup::default().start().await;
     world.proxy.run_when(Uptime::WhilePresent { linger: Duration::from_secs(1) });
@@ -114,8 +114,8 @@ async fn shape_of_visits(programs: u32, until_answered: bool) -> Vec<(Nanos, cha
     world.shape()
 }
 
-/// When epochs rest and when they wake follows from who is connected, not from what is asked for. The
-/// canary: a client who is gone when he has his answers.
+/// When epochs rest and when they wake follows from who is connected, not from what is asked for.
+/// The canary: a client who is gone when he has his answers.
 #[tokio::test(start_paused = true)]
 async fn rests_tell_who_is_here_and_nothing_of_what_is_done() {
     let idle = shape_of_visits(0, false).await;

@@ -8,10 +8,11 @@ use rand::RngExt;
 use super::meaning::{Access, Which};
 use crate::chance;
 
-/// Numbers of distinct records, of a group that had `first` records and has `next` as its next number.
+/// Numbers of distinct records, of a group that had `first` records and has `next` as its next
+/// number.
 ///
-/// One that comes twice makes room for the one after it: that ends also where few records are drawn nearly
-/// always.
+/// One that comes twice makes room for the one after it: that ends also where few records are drawn
+/// nearly always.
 pub(super) fn numbers(access: &Access, (first, next): (u32, u32), stream: &mut Stream) -> Vec<u32> {
     let (first, next) = (first.max(1), next.max(1));
     let of = if matches!(access.which, Which::Latest(_)) { next } else { first };
@@ -30,8 +31,9 @@ pub(super) fn numbers(access: &Access, (first, next): (u32, u32), stream: &mut S
 /// Numbers that were drawn, of so many.
 struct Taken {
     of: u32,
-    /// By number that was drawn: one after it, from which on one is to be looked for that was not. Made to skip as
-    /// much as is known whenever it is asked, so that long runs of them cost little.
+    /// By number that was drawn: one after it, from which on one is to be looked for that was not.
+    /// Made to skip as much as is known whenever it is asked, so that long runs of them cost
+    /// little.
     after: HashMap<u32, u32>,
 }
 

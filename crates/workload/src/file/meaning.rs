@@ -1,5 +1,5 @@
-//! What a file means: names become groups, what is left out gets its default, and what cannot be is refused
-//! with its line.
+//! What a file means: names become groups, what is left out gets its default, and what cannot be is
+//! refused with its line.
 
 use std::ops::Range;
 
@@ -230,8 +230,8 @@ impl Source<'_> {
     fn is_not_latest(&self, write: &description::Access) -> Result<()> {
         match &write.distribution {
             Some(latest) if *latest.get_ref() == Distribution::Latest => {
-                let what = "distribution: the latest record may not be inserted yet; write uniform or \
-                            zipfian ones, or update this one";
+                let what = "distribution: the latest record may not be inserted yet; write uniform \
+                            or zipfian ones, or update this one";
                 Err(self.wrong(latest.span(), what.into()))
             }
             _ => Ok(()),

@@ -1,22 +1,24 @@
-//! A workload that its user describes in a file (TOML), so that an application of one's own is measured
-//! without a program for it. `examples/practice.toml` is one.
+//! A workload that its user describes in a file (TOML), so that an application of one's own is
+//! measured without a program for it. `examples/practice.toml` is one.
 //!
-//! 1. *Groups* of records: a name, how many there are at first, bytes of a value. Records of a group have
-//!    numbers from 0 and lie in their order.
-//! 2. *Transactions*: a name, what part of a hundred each is, and *steps*, one after the other. What stands
-//!    in one step is asked for together; what follows from it is the next step. So the file says how deep
-//!    reads depend on one another, which is what an epoch's read batches are for.
-//! 3. A step has any of `read`; `update`, which reads a record and writes the same one; `write`, which
-//!    overwrites one unread; `insert`, of the next number of a group; or it is one `scan` of records that
-//!    follow each other.
-//! 4. Which records: `uniform`, `zipfian` with `theta`, both of those there were at first; or `latest`,
-//!    zipfian back from the newest. One that was drawn and is not inserted yet is read in vain, and not
-//!    updated. The records of one access are distinct.
+//! 1. *Groups* of records: a name, how many there are at first, bytes of a value. Records of a
+//!    group have numbers from 0 and lie in their order.
+//! 2. *Transactions*: a name, what part of a hundred each is, and *steps*, one after the other.
+//!    What stands in one step is asked for together; what follows from it is the next step. So the
+//!    file says how deep reads depend on one another, which is what an epoch's read batches are
+//!    for.
+//! 3. A step has any of `read`; `update`, which reads a record and writes the same one; `write`,
+//!    which overwrites one unread; `insert`, of the next number of a group; or it is one `scan` of
+//!    records that follow each other.
+//! 4. Which records: `uniform`, `zipfian` with `theta`, both of those there were at first; or
+//!    `latest`, zipfian back from the newest. One that was drawn and is not inserted yet is read in
+//!    vain, and not updated. The records of one access are distinct.
 //!
-//! A record carries its group, its number and a counter, which each update increments. Invariants, held after
-//! each run: every record there was at first, and as many as transactions that have committed inserted, are
-//! there and carry their own number; counters come to as many updates as have committed. A group of which
-//! records are overwritten unread has lost its counters, so of that one the first half alone holds.
+//! A record carries its group, its number and a counter, which each update increments. Invariants,
+//! held after each run: every record there was at first, and as many as transactions that have
+//! committed inserted, are there and carry their own number; counters come to as many updates as
+//! have committed. A group of which records are overwritten unread has lost its counters, so of
+//! that one the first half alone holds.
 
 mod description;
 mod draws;
@@ -92,8 +94,8 @@ impl Described {
         self.kinds.iter().any(|kind| kind.steps.iter().any(|step| !step.inserts.is_empty()))
     }
 
-    /// What transactions ask of a store, each with what part of a hundred it is: as the file says, without a
-    /// run. Records that are not inserted yet count as if they were.
+    /// What transactions ask of a store, each with what part of a hundred it is: as the file says,
+    /// without a run. Records that are not inserted yet count as if they were.
     pub fn footprints(&self) -> impl Iterator<Item = (u32, Footprint)> {
         self.kinds.iter().map(|kind| (kind.percent, self.footprint(kind)))
     }

@@ -1,12 +1,12 @@
 //! What holds after a run in which every transaction has come to its end.
 //!
-//! 1. *counters*: in all hospitals together, the counters of a kind have gone up by as many as objects of
-//!    it were created.
+//! 1. *counters*: in all hospitals together, the counters of a kind have gone up by as many as
+//!    objects of it were created.
 //! 2. *objects*: all below the counters exist, and those at the counters do not.
 //! 3. *interactions*: one drug interacts with another if and only if that does with it.
-//! 4. *lists*: what is in a list exists, belongs there, and is in it once. What exists is in its lists,
-//!    but for as many as the lists say have fallen out of them. The prescription that a content speaks of
-//!    exists.
+//! 4. *lists*: what is in a list exists, belongs there, and is in it once. What exists is in its
+//!    lists, but for as many as the lists say have fallen out of them. The prescription that a
+//!    content speaks of exists.
 //!
 //! Records are read a part at a time, whatever there is of them.
 

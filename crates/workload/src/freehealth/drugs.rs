@@ -28,8 +28,8 @@ pub(super) fn record(drugs: &[u32]) -> Bytes {
     Fields::new().list(drugs).done()
 }
 
-/// Two drugs turn out to interact: each enters the list of the other. Declines if they are known to, or
-/// if one has as many as a list can hold; none may fall out of these lists.
+/// Two drugs turn out to interact: each enters the list of the other. Declines if they are known
+/// to, or if one has as many as a list can hold; none may fall out of these lists.
 pub(super) struct AddInteraction(u32, u32);
 
 #[async_trait]

@@ -1,9 +1,9 @@
 //! Lists of ids by what their objects have in common. Objects of a patient are found by them.
 //!
 //! 1. A list without a record is empty.
-//! 2. The newest id comes last. At most [`LIST_MAX`] are kept: from a full list the oldest id falls out
-//!    when one is added. The list says how many have, since one that was full may have room again: patients
-//!    move out of lists.
+//! 2. The newest id comes last. At most [`LIST_MAX`] are kept: from a full list the oldest id falls
+//!    out when one is added. The list says how many have, since one that was full may have room
+//!    again: patients move out of lists.
 
 use bytes::Bytes;
 use fogbank_txn::Key;

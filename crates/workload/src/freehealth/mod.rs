@@ -1,21 +1,21 @@
 //! FreeHealth: the record-keeping of hospitals, after the electronic medical record of that name.
 //!
-//! 1. Users at hospitals keep patients' episodes, with what they have come to, prescriptions and past
-//!    medical history. Drugs interact in pairs; what a patient has forbids some of the others.
-//! 2. Objects have numbers that a counter of the hospital gives out, and are found by lists of ids. A list
-//!    holds 100 ids; from a full one the oldest falls out, and the list says how many have. Nothing falls
-//!    out of a drug's interactions: a full list of them takes no more.
-//! 3. 21 transactions in the mix of [`Workload::kinds`]. All parameters are drawn among what there was at
-//!    first: what is created makes lists longer and is read through them.
-//! 4. Free texts, of up to 500 or 1,000 bytes in the original, are cut so that no record is larger than
-//!    500 bytes: a record then is one block, and what is measured is transactions and not the length of
-//!    texts.
-//! 5. A transaction asks for all that it can at once, and last for what it writes, counters first: one that
-//!    it has read early and writes late is one that others have read meanwhile.
+//! 1. Users at hospitals keep patients' episodes, with what they have come to, prescriptions and
+//!    past medical history. Drugs interact in pairs; what a patient has forbids some of the others.
+//! 2. Objects have numbers that a counter of the hospital gives out, and are found by lists of ids.
+//!    A list holds 100 ids; from a full one the oldest falls out, and the list says how many have.
+//!    Nothing falls out of a drug's interactions: a full list of them takes no more.
+//! 3. 21 transactions in the mix of [`Workload::kinds`]. All parameters are drawn among what there
+//!    was at first: what is created makes lists longer and is read through them.
+//! 4. Free texts, of up to 500 or 1,000 bytes in the original, are cut so that no record is larger
+//!    than 500 bytes: a record then is one block, and what is measured is transactions and not the
+//!    length of texts.
+//! 5. A transaction asks for all that it can at once, and last for what it writes, counters first:
+//!    one that it has read early and writes late is one that others have read meanwhile.
 //!
-//! Invariants, held after each run: counters have gone up as often as objects were created; exactly the
-//! objects below the counters exist; interactions are mutual; objects are in their lists or have fallen
-//! out, and lists hold nothing else.
+//! Invariants, held after each run: counters have gone up as often as objects were created; exactly
+//! the objects below the counters exist; interactions are mutual; objects are in their lists or
+//! have fallen out, and lists hold nothing else.
 //!
 //! Contention sits on the counters, and on the lists by user.
 

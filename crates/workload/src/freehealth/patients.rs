@@ -84,8 +84,8 @@ impl Body for GetNames {
     }
 }
 
-/// Patients that are in all of some lists. What is looked for is what was true at first of one of them, so
-/// that lists have something in common.
+/// Patients that are in all of some lists. What is looked for is what was true at first of one of
+/// them, so that lists have something in common.
 pub(super) struct LookUp(Vec<Key>);
 
 #[async_trait]

@@ -1,9 +1,9 @@
-//! How many of everything there are at first, and what belongs to what: all of it by arithmetic, so that
-//! any initial record can be made without the others.
+//! How many of everything there are at first, and what belongs to what: all of it by arithmetic, so
+//! that any initial record can be made without the others.
 //!
 //! 1. Initial objects are numbered from 0 without gaps; those of one patient follow each other.
-//! 2. The object `id` is of hospital `id % hospitals` and is its number `id / hospitals`. What is created
-//!    later goes on from there, at the hospital of the user who creates it.
+//! 2. The object `id` is of hospital `id % hospitals` and is its number `id / hospitals`. What is
+//!    created later goes on from there, at the hospital of the user who creates it.
 //! 3. Patients share names and birth dates with a few others: names in turns, birth dates in rows.
 
 use std::collections::BTreeSet;
@@ -174,8 +174,8 @@ impl Plan {
         (1..=self.reach).flat_map(both).collect::<BTreeSet<u32>>().into_iter().collect()
     }
 
-    /// Two different drugs, about half of whose pairs interact at first: drawn from all pairs, one to be
-    /// removed would hardly ever be there.
+    /// Two different drugs, about half of whose pairs interact at first: drawn from all pairs, one
+    /// to be removed would hardly ever be there.
     pub fn pair(&self, stream: &mut Stream) -> (u32, u32) {
         let first = self.drug(stream);
         let by = stream.random_range(1..=(2 * self.reach).min(self.drugs - 1));

@@ -31,8 +31,8 @@ impl Body for GetPrescriptions {
     }
 }
 
-/// Prescribes a drug, at an episode of the patient. Declines if the drug interacts with one that the
-/// patient has.
+/// Prescribes a drug, at an episode of the patient. Declines if the drug interacts with one that
+/// the patient has.
 pub(super) struct PrescribeDrug {
     hospital: Hospital,
     episode: u32,

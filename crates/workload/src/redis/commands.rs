@@ -1,7 +1,7 @@
 //! What records and indexes are called, and the commands that write them.
 //!
-//! Names of records: the length of the group in a byte, the group, the member. Names of indexes: the byte
-//! 255, the group.
+//! Names of records: the length of the group in a byte, the group, the member. Names of indexes:
+//! the byte 255, the group.
 
 use ::redis::Pipeline;
 use bytes::Bytes;

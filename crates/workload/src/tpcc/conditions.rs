@@ -3,13 +3,13 @@
 //! For every district, from what it says of itself (takings, next order, next delivery):
 //!
 //! 1. The takings of a warehouse are those of its districts.
-//! 2. The order before the next number is there, and none with that number. If any order waits, that one
-//!    is the newest of those that wait.
+//! 2. The order before the next number is there, and none with that number. If any order waits,
+//!    that one is the newest of those that wait.
 //! 3. All orders from the next delivery on wait, and none before.
 //! 4. Every order from the first has as many lines as it says.
 //!
-//! Over all of them: orders since loading are as many as the ledger has, and takings since loading are its
-//! sum. So nothing that was committed is missing, and nothing is there twice.
+//! Over all of them: orders since loading are as many as the ledger has, and takings since loading
+//! are its sum. So nothing that was committed is missing, and nothing is there twice.
 //!
 //! Orders are read a few at a time: memory does not grow with their number.
 

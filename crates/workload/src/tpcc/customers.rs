@@ -1,7 +1,7 @@
 //! Customers, how they are found, and what they have paid.
 //!
-//! A transaction names its customer by number or by last name. Of those who share a last name, sorted by
-//! first name, it means the one in the middle (clause 2.5.2.2).
+//! A transaction names its customer by number or by last name. Of those who share a last name,
+//! sorted by first name, it means the one in the middle (clause 2.5.2.2).
 
 use bytes::Bytes;
 use fogbank_txn::Key;
@@ -81,8 +81,8 @@ impl Customer {
     /// Credit of those whose payments are noted in their data.
     pub const BAD: &'static [u8] = b"BC";
 
-    /// A payment of `amount`, in cents; `note` goes before the data of those with bad credit, which then
-    /// lose as much at the end.
+    /// A payment of `amount`, in cents; `note` goes before the data of those with bad credit, which
+    /// then lose as much at the end.
     pub fn pay(&mut self, amount: i64, note: &str) {
         self.balance -= amount;
         self.paid += amount;

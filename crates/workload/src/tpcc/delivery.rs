@@ -3,14 +3,15 @@
 //! 1. In one round: the next order to deliver of all districts.
 //! 2. In one round: these orders and their lines. A district that has none waiting is left out.
 //! 3. In one round: the customers.
-//! 4. Everything is written, what all rivals have read first: who has only read until then has not lost to
-//!    others because it waited, and loses to whoever reads it before it is written.
+//! 4. Everything is written, what all rivals have read first: who has only read until then has not
+//!    lost to others because it waited, and loses to whoever reads it before it is written.
 //!
-//! All deliveries of a warehouse are rivals, and who loses needs the orders that come next. So each asks for
-//! some of those, too, in the round in which it waits for its own, and for twice as many whenever these are
-//! used up: otherwise there is one delivery in three rounds, and at a distance everybody in the end waits for
-//! a delivery. In between it asks for nothing that is not its own, for that would be one more round. A database
-//! that gains nothing by it ([`Statements::gains_by_reading_ahead`]) is not asked for them.
+//! All deliveries of a warehouse are rivals, and who loses needs the orders that come next. So each
+//! asks for some of those, too, in the round in which it waits for its own, and for twice as many
+//! whenever these are used up: otherwise there is one delivery in three rounds, and at a distance
+//! everybody in the end waits for a delivery. In between it asks for nothing that is not its own,
+//! for that would be one more round. A database that gains nothing by it
+//! ([`Statements::gains_by_reading_ahead`]) is not asked for them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -15,8 +15,9 @@ use crate::chance::{between, happens};
 /// Last names that there are at most.
 pub(super) const NAMES: u32 = 1_000;
 
-/// Shifts which last names are met most, when records are made and when transactions are drawn. Clause
-/// 2.1.6.1 wants them to differ by 65 to 119, so that runs do not meet the names that loading favours.
+/// Shifts which last names are met most, when records are made and when transactions are drawn.
+/// Clause 2.1.6.1 wants them to differ by 65 to 119, so that runs do not meet the names that
+/// loading favours.
 const NAME_SHIFT_LOADING: u32 = 157;
 const NAME_SHIFT: u32 = 223;
 const CUSTOMER_SHIFT: u32 = 259;
@@ -82,8 +83,8 @@ pub(super) fn date(stream: &mut Stream) -> i64 {
     stream.random_range(1..=31_536_000_000)
 }
 
-/// NURand of clause 2.1.6: from `from` to `to`, both included. Numbers with more bits in common with those
-/// up to `spread` come more often; `shift` says where they lie.
+/// NURand of clause 2.1.6: from `from` to `to`, both included. Numbers with more bits in common
+/// with those up to `spread` come more often; `shift` says where they lie.
 fn uneven(spread: u32, shift: u32, from: u32, to: u32, stream: &mut Stream) -> u32 {
     let drawn = between(0, spread, stream) | between(from, to, stream);
     (drawn + shift) % (to - from + 1) + from

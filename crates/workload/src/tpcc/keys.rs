@@ -1,5 +1,5 @@
-//! Keys of all records: a table is a group, and a member is its numbers, big-endian, so that rows lie in
-//! the order of their numbers.
+//! Keys of all records: a table is a group, and a member is its numbers, big-endian, so that rows
+//! lie in the order of their numbers.
 //!
 //! No key is longer than 22 bytes in its encoding, the longest that needs no allocation.
 

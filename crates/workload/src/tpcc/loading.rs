@@ -1,10 +1,10 @@
 //! What there is at first (clause 4.3.3), one record after the other.
 //!
 //! 1. Items come first, then one warehouse after the other: itself, its stock, its districts.
-//! 2. Every part draws from a stream of its own. So no record depends on how many come before it, and asked
-//!    again the same ones come.
-//! 3. Of a district, its customers' names and who made which order are kept while its records are made: its
-//!    tables have to agree on them. Nothing else is.
+//! 2. Every part draws from a stream of its own. So no record depends on how many come before it,
+//!    and asked again the same ones come.
+//! 3. Of a district, its customers' names and who made which order are kept while its records are
+//!    made: its tables have to agree on them. Nothing else is.
 //!
 //! A record holds the most that the specification allows in 688 bytes, a customer's.
 
@@ -98,7 +98,8 @@ fn owners(scale: &Scale, draws: &mut Stream) -> Vec<u32> {
     customers.into_iter().cycle().take(scale.orders as usize).collect()
 }
 
-/// For each last name its customers. The first customers have every name in turn, so that none is missing.
+/// For each last name its customers. The first customers have every name in turn, so that none is
+/// missing.
 fn by_name(at: Place, names: &Names) -> Vec<(Key, Bytes)> {
     let mut sorted: Vec<(u32, &[u8], u32)> =
         names.iter().zip(1..).map(|((last, first), number)| (*last, &first[..], number)).collect();

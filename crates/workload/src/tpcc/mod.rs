@@ -1,22 +1,26 @@
-//! TPC-C: a wholesale supplier with warehouses, districts, customers, orders and stock (revision 5.11).
+//! TPC-C: a wholesale supplier with warehouses, districts, customers, orders and stock (revision
+//! 5.11).
 //!
-//! 1. Five transactions run in the standard mix. Numbers and names are drawn as the specification says
-//!    (clause 2.1.6); what a transaction draws stays the same however often it is run.
-//! 2. A warehouse and a district are several records each: name, address and tax, which nobody writes; the
-//!    takings of the year, which payments write; the number of the next order, which new orders write; the
-//!    next order to deliver, which deliveries write. As one record, all these would conflict.
+//! 1. Five transactions run in the standard mix. Numbers and names are drawn as the specification
+//!    says (clause 2.1.6); what a transaction draws stays the same however often it is run.
+//! 2. A warehouse and a district are several records each: name, address and tax, which nobody
+//!    writes; the takings of the year, which payments write; the number of the next order, which
+//!    new orders write; the next order to deliver, which deliveries write. As one record, all these
+//!    would conflict.
 //! 3. The lines of an order are one record. Tables are added as in Obladi's evaluation (OSDI 2018):
 //!    customers by last name, and a customer's latest order. Nothing is scanned.
-//! 4. A transaction reads what is hot last, right before it writes it, and asks for it to be fetched when it
-//!    begins. Whoever holds a read of a hot record for a round loses to all that come in that time.
-//! 5. What leads to other records (the number of the next order, a customer's latest) is written after
-//!    them: whoever is shown writes of a transaction that has not committed finds no loose end.
+//! 4. A transaction reads what is hot last, right before it writes it, and asks for it to be
+//!    fetched when it begins. Whoever holds a read of a hot record for a round loses to all that
+//!    come in that time.
+//! 5. What leads to other records (the number of the next order, a customer's latest) is written
+//!    after them: whoever is shown writes of a transaction that has not committed finds no loose
+//!    end.
 //!
-//! Invariants, held after each run: the consistency conditions 1 to 4 of clause 3.3.2, and as many orders
-//! and as much money as committed transactions have entered.
+//! Invariants, held after each run: the consistency conditions 1 to 4 of clause 3.3.2, and as many
+//! orders and as much money as committed transactions have entered.
 //!
-//! Warehouses, districts, customers, items and orders are counted from one. Money is in cents; taxes and
-//! discounts are in parts of ten thousand; dates are in milliseconds.
+//! Warehouses, districts, customers, items and orders are counted from one. Money is in cents;
+//! taxes and discounts are in parts of ten thousand; dates are in milliseconds.
 
 mod conditions;
 mod customers;

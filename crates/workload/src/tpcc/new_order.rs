@@ -1,9 +1,10 @@
 //! New order (clause 2.4): a customer orders 5 to 15 items.
 //!
-//! 1. In one round: taxes, the customer, all items and stocks. An item that is not there declines the
-//!    order, as one in a hundred has it, before anything is written.
+//! 1. In one round: taxes, the customer, all items and stocks. An item that is not there declines
+//!    the order, as one in a hundred has it, before anything is written.
 //! 2. The number of the next order is read last. It has been fetched since the beginning.
-//! 3. Everything is written within the same moment, that number last: whoever sees it sees the order.
+//! 3. Everything is written within the same moment, that number last: whoever sees it sees the
+//!    order.
 
 use async_trait::async_trait;
 use fogbank_env::Stream;
@@ -144,7 +145,8 @@ impl Wanted {
     }
 }
 
-/// One more line of an order: where an item is drawn that is among the others, the next one that is not.
+/// One more line of an order: where an item is drawn that is among the others, the next one that is
+/// not.
 fn wanted_beside(others: &[Wanted], home: u32, tpcc: &Tpcc, stream: &mut Stream) -> Wanted {
     let mut item = draws::item(&tpcc.scale, stream);
     while others.iter().any(|other| other.item == item) {
@@ -154,7 +156,8 @@ fn wanted_beside(others: &[Wanted], home: u32, tpcc: &Tpcc, stream: &mut Stream)
     Wanted { item, supply, quantity: between(1, 10, stream) }
 }
 
-/// What the customer has to pay, in cents. It is shown and not kept; one that cannot be is an error.
+/// What the customer has to pay, in cents. It is shown and not kept; one that cannot be is an
+/// error.
 fn bill(lines: &[Line], customer: &Customer, sites: &[Site; 2]) -> Result<i128> {
     const WHOLE: i128 = 10_000;
     let all: i128 = lines.iter().map(|line| i128::from(line.amount)).sum();

@@ -1,8 +1,8 @@
 //! Orders and their lines.
 //!
-//! All lines of an order are one record: they are made together and delivered together. So the date of
-//! delivery is there once and not in every line; with it in each, fifteen lines would need some of their
-//! texts cut to fit into 690 bytes.
+//! All lines of an order are one record: they are made together and delivered together. So the date
+//! of delivery is there once and not in every line; with it in each, fifteen lines would need some
+//! of their texts cut to fit into 690 bytes.
 
 use bytes::Bytes;
 
@@ -98,8 +98,8 @@ impl Line {
     }
 }
 
-/// The record that an order is not delivered yet. What it says is in its key as well; the specification's
-/// row is as large.
+/// The record that an order is not delivered yet. What it says is in its key as well; the
+/// specification's row is as large.
 pub(super) fn undelivered(at: Place, order: u32) -> Bytes {
     Fields::new().u32(at.district).u32(order).done()
 }

@@ -1,7 +1,8 @@
 //! Payment (clause 2.5): a customer pays, and warehouse and district take it in.
 //!
 //! 1. In one round: warehouse, district and customer; a customer that goes by name takes one more.
-//! 2. The takings of warehouse and district are read last. They have been fetched since the beginning.
+//! 2. The takings of warehouse and district are read last. They have been fetched since the
+//!    beginning.
 //! 3. They are written within the same moment, then customer and history.
 
 use async_trait::async_trait;

@@ -101,7 +101,8 @@ fn some_records_are_asked_for_more_often() {
         (0..40_000).for_each(|_| counts[workload.number(&mut stream) as usize] += 1);
         counts
     };
-    // Among 400, the most frequent has a share of 1 / (1 + 2^-0.99 + ... + 400^-0.99), which is 0.149.
+    // Among 400, the most frequent has a share of 1 / (1 + 2^-0.99 + ... + 400^-0.99), which is
+    // 0.149.
     let latest = counts(Distribution::Latest);
     assert!((5_600..6_300).contains(&latest[399]), "{latest:?}");
     assert!(latest[399] > latest[398] && latest[398] > latest[390] && latest[390] > latest[0]);

@@ -1,7 +1,7 @@
 //! What blobs are there, or may be.
 //!
-//! A put that did not end, or failed and was not found done, may be there or not; so may a blob whose
-//! deletion did not end. Until an opening sees which, it has no certainty.
+//! A put that did not end, or failed and was not found done, may be there or not; so may a blob
+//! whose deletion did not end. Until an opening sees which, it has no certainty.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

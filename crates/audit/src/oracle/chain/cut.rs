@@ -67,8 +67,8 @@ impl Chain {
         names.iter().for_each(|name| self.blobs.forget(name));
     }
 
-    /// What an opening has found in the journal that its checkpoint does not hold: by epoch and place,
-    /// records of accesses only.
+    /// What an opening has found in the journal that its checkpoint does not hold: by epoch and
+    /// place, records of accesses only.
     pub fn journalled(&self) -> Vec<String> {
         let open = (self.start()..).zip(&self.places).filter(|(_, of)| **of == Place::Batch);
         open.map(|(place, _)| record_name(self.epoch() + 1, place)).collect()

@@ -11,22 +11,23 @@
 //! | commit | put the delta, or the full checkpoint that is due, put `commit` if unchanged; delete what the commit superseded, batch records of the epoch first, while the engine deletes its part |
 //! | close | the same with a full checkpoint, between two epochs; nothing after it |
 //!
-//! A put is durable when it ends. One whose outcome nobody knows is followed by a get of the same blob,
-//! and by a barrier if that shows our bytes.
+//! A put is durable when it ends. One whose outcome nobody knows is followed by a get of the same
+//! blob, and by a barrier if that shows our bytes.
 //!
 //! An engine that serves accesses as they come *cuts* ([`Parts`]): its checkpoints are written, and
-//! adopted by a commit, beside further journal records. The journal goes on, and starts at the cut from
-//! then on; its epoch lasts until the store is closed. An opening gets as many records at once as may be
-//! under way, and a takeover leaves room for as many ([`reading`]). When it commits and closes its machine
-//! knows; here is what is put and what that supersedes.
+//! adopted by a commit, beside further journal records. The journal goes on, and starts at the cut
+//! from then on; its epoch lasts until the store is closed. An opening gets as many records at once
+//! as may be under way, and a takeover leaves room for as many ([`reading`]). When it commits and
+//! closes its machine knows; here is what is put and what that supersedes.
 //!
-//! A process opens a store once, and has a trace of its own: a get of the commit record anywhere but
-//! at the beginning of a trace is due only after a put whose outcome nobody knows.
+//! A process opens a store once, and has a trace of its own: a get of the commit record anywhere
+//! but at the beginning of a trace is due only after a put whose outcome nobody knows.
 //!
 //! # What a stop leaves
 //!
-//! A put that did not end may be there or not; so may a blob whose deletion did not end. The next opening sees which: it gets the commit record and the journal by
-//! name and lists the rest ([`sweep`]).
+//! A put that did not end may be there or not; so may a blob whose deletion did not end. The next
+//! opening sees which: it gets the commit record and the journal by name and lists the rest
+//! ([`sweep`]).
 
 mod blobs;
 mod cut;
@@ -76,7 +77,8 @@ pub(super) enum Place {
     /// A record of a batch, or of accesses.
     Batch,
     Takeover,
-    /// One that a takeover passed over: what may stand there counts for nobody, and goes with the epoch.
+    /// One that a takeover passed over: what may stand there counts for nobody, and goes with the
+    /// epoch.
     Passed,
 }
 
@@ -97,7 +99,8 @@ pub(super) struct Chain {
     /// What the commits of this process have superseded.
     superseded: Vec<String>,
     sweep: Sweep,
-    /// The puts that failed or were refused, in the order in which they are looked for: whose bytes are there?
+    /// The puts that failed or were refused, in the order in which they are looked for: whose bytes
+    /// are there?
     doubted: Vec<String>,
     /// Such a put that turned out to be done, and has to be made durable.
     unsettled: Option<String>,

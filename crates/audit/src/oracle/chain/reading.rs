@@ -1,6 +1,6 @@
-//! Reads of the journal when a store is opened: as many places at once as records may have been under
-//! way. They are looked at in their order when all have come; what stands behind a free place, or in
-//! the room that a takeover left, is not looked at.
+//! Reads of the journal when a store is opened: as many places at once as records may have been
+//! under way. They are looked at in their order when all have come; what stands behind a free
+//! place, or in the room that a takeover left, is not looked at.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,19 +1,19 @@
 //! What the sweep of an opening lists, looks at and deletes.
 //!
-//! 1. The journal records are listed of the epoch of which the last commit superseded some; those of
-//!    these that are there are got one after the other, in the order of their names. Those of batches
-//!    are left over; takeover records stay for good. Which is which the cloud need not read in them: a
-//!    takeover is the one that an opening puts. How many of the list the commit superseded is known but
-//!    for records of which nobody knows whether they are there.
-//! 2. Full checkpoints and deltas are listed. Pieces by older openings that the commit record does not
-//!    name are left over.
+//! 1. The journal records are listed of the epoch of which the last commit superseded some; those
+//!    of these that are there are got one after the other, in the order of their names. Those of
+//!    batches are left over; takeover records stay for good. Which is which the cloud need not read
+//!    in them: a takeover is the one that an opening puts. How many of the list the commit
+//!    superseded is known but for records of which nobody knows whether they are there.
+//! 2. Full checkpoints and deltas are listed. Pieces by older openings that the commit record does
+//!    not name are left over.
 //! 3. One call deletes all that is left over; there is none if nothing is.
 //!
-//! A trace says how many names a list had. That has to be as many as are there for certain, and may be
-//! as many more as may be there. If it is not, or a record is not the one that was put, the cloud has
-//! lied. Nothing of this is verified by the proxy, as it need not be: what it deletes stays useless
-//! whoever opens the store. So it goes on, the lie is counted, and what it led to is left open: the
-//! cloud has chosen it itself.
+//! A trace says how many names a list had. That has to be as many as are there for certain, and may
+//! be as many more as may be there. If it is not, or a record is not the one that was put, the
+//! cloud has lied. Nothing of this is verified by the proxy, as it need not be: what it deletes
+//! stays useless whoever opens the store. So it goes on, the lie is counted, and what it led to is
+//! left open: the cloud has chosen it itself.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -122,8 +122,8 @@ impl Sweep {
         Ok(())
     }
 
-    /// Names come in their order; none that is there for certain is passed over, and as many have to
-    /// come as were listed.
+    /// Names come in their order; none that is there for certain is passed over, and as many have
+    /// to come as were listed.
     fn check_look(&self, name: &str, blobs: &Blobs, scope: &Scope) -> Step {
         let all = scope.records(blobs);
         let after = self.looked.last().and_then(|(last, _)| {

@@ -1,5 +1,5 @@
-//! The public configuration of a site, and of which kind the specification follows it: a trace comes
-//! from anywhere, and its head must not buy hours or memory.
+//! The public configuration of a site, and of which kind the specification follows it: a trace
+//! comes from anywhere, and its head must not buy hours or memory.
 
 use serde::{Deserialize, Serialize};
 

@@ -375,8 +375,8 @@ impl Cut {
     }
 }
 
-/// Cells of a bucket: what one piece of a source, of so many reals and slots, deals to one range, but
-/// for one chance in 2^90 by Bernstein's bound.
+/// Cells of a bucket: what one piece of a source, of so many reals and slots, deals to one range,
+/// but for one chance in 2^90 by Bernstein's bound.
 fn room((reals, of_source): (u32, u32), piece: u32, slots: u32) -> u32 {
     let (from, to) = (piece.min(of_source), piece.min(slots));
     let products = u128::from(reals) * u128::from(from) * u128::from(to);

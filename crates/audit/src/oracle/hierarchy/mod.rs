@@ -1,20 +1,20 @@
 //! What the server of a site sees of all its clients: their traces, joined by the log.
 //!
-//! 1. *The log*: every session appends its turns one by one; all hear the same entries, in the order
-//!    of the server's indices, and the same results. Each has one length.
+//! 1. *The log*: every session appends its turns one by one; all hear the same entries, in the
+//!    order of the server's indices, and the same results. Each has one length.
 //! 2. *A touch* is for a place of the client's own that it has heard, or for one whose result was
 //!    missed for the public time. It names one slot of every table of the epoch, newest first.
 //! 3. *No slot is named twice*, but by touches that are the same in all: of one place, by another
 //!    client. Of an epoch that is over there is one of each place.
-//! 4. *Pieces of builds*: which reads and writes there are, how long each is, and from which length of
-//!    the log on it may leave; who does them, by who has logged what: builders, if they are there,
-//!    whom the length of what they put first tells. Their ticks are nobody else's.
+//! 4. *Pieces of builds*: which reads and writes there are, how long each is, and from which length
+//!    of the log on it may leave; who does them, by who has logged what: builders, if they are
+//!    there, whom the length of what they put first tells. Their ticks are nobody else's.
 //! 5. *Objects* are put if absent, when what they say is there, and have the size of their kind.
 //!    Superblocks wait for results that all have.
 //! 6. *Who has put a superblock sweeps*: nothing that a touch may need.
 //!
-//! Free are: when clients come and ask, which unread slot of each table a touch names, and times but
-//! for who waits for the public time. Slots go to the statistics.
+//! Free are: when clients come and ask, which unread slot of each table a touch names, and times
+//! but for who waits for the public time. Slots go to the statistics.
 //!
 //! A request of an earlier that failed may be sent again. How a site's traces are joined is in
 //! `together`.

@@ -163,7 +163,8 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Chunks of one array, one behind the other, with versions of what was claimed in the same way.
+    /// Chunks of one array, one behind the other, with versions of what was claimed in the same
+    /// way.
     fn first_of(
         &self,
         chunks: &[ChunkName],

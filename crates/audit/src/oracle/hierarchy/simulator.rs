@@ -2,8 +2,8 @@
 //! the site could have seen just as well.
 //!
 //! 1. [`Transcript`] is what is public: who sent what kind of message when and of which length, for
-//!    which epoch each touch was, which touch was made again, and which messages had the same bytes.
-//!    Slots and bytes are taken out of it.
+//!    which epoch each touch was, which touch was made again, and which messages had the same
+//!    bytes. Slots and bytes are taken out of it.
 //! 2. The simulator puts in their place what it draws: of every table of the epoch one uniform slot
 //!    that was not touched before; of a touch that is made again the same ones; and bytes that look
 //!    like nothing else.

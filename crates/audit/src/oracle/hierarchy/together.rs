@@ -139,7 +139,8 @@ impl<I> Trace<I> {
     }
 }
 
-/// Whether an object is none that whoever made the site has put, before anybody joined, or may have.
+/// Whether an object is none that whoever made the site has put, before anybody joined, or may
+/// have.
 fn is_of_clients(name: &str) -> bool {
     match Named::of(name) {
         None | Some(Named::Header | Named::Session(_) | Named::Superblock(1)) => false,

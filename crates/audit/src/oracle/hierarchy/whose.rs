@@ -1,8 +1,8 @@
 //! Whose a piece of a build is, by the log: who may have begun it at a place.
 //!
 //! 1. The session's that logged its first place.
-//! 2. When that has said that it leaves, or has logged nothing for an epoch, the session's that logs
-//!    the next place; of level l the l-th after that. And so on.
+//! 2. When that has said that it leaves, or has logged nothing for an epoch, the session's that
+//!    logs the next place; of level l the l-th after that. And so on.
 //! 3. Late ones are anybody's.
 //!
 //! That a session leaves is sealed; here it is one of two possibilities for whoever has ended. A
@@ -55,7 +55,8 @@ impl Sessions {
     }
 
     /// Whether a piece of a level, which begins at `start`, may be `session`'s when the log has
-    /// `length` places, for who learnt of the build when it had so many or a few more. T is `epoch`.
+    /// `length` places, for who learnt of the build when it had so many or a few more. T is
+    /// `epoch`.
     pub fn is_of(
         &self,
         session: u32,

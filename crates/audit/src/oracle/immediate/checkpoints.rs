@@ -1,10 +1,12 @@
 //! Checkpoints beside the journal, deletions after them, and the close.
 //!
-//! 1. After the record with which a cut falls due, departures wait until the last checkpoint counts and, if
-//!    the engine cuts quietly, no access is under way. Then there is the cut, and departures go on.
-//! 2. When what was written so far is acknowledged there is a barrier, unless all of it is durable already;
-//!    then the pieces, so many at once, on a grid one a point; then, as soon as all records before the cut
-//!    count and what the last one superseded is gone, the commit. Records leave meanwhile.
+//! 1. After the record with which a cut falls due, departures wait until the last checkpoint counts
+//!    and, if the engine cuts quietly, no access is under way. Then there is the cut, and
+//!    departures go on.
+//! 2. When what was written so far is acknowledged there is a barrier, unless all of it is durable
+//!    already; then the pieces, so many at once, on a grid one a point; then, as soon as all
+//!    records before the cut count and what the last one superseded is gone, the commit. Records
+//!    leave meanwhile.
 //! 3. What it superseded is deleted: blobs, then chunk versions that no access under way can name.
 //!
 //! A close is the same when nothing is under way, whenever the owner wants it.
@@ -30,7 +32,8 @@ pub(in crate::oracle) struct Checkpoint {
     left: Option<Nanos>,
     /// When it was last decided that an earlier checkpoint leaves nothing to delete.
     decided: Option<Nanos>,
-    /// Whether the store may have been closed where it was cut: nothing was asked, so no trace tells.
+    /// Whether the store may have been closed where it was cut: nothing was asked, so no trace
+    /// tells.
     or_closes: bool,
 }
 
@@ -60,8 +63,8 @@ pub(in crate::oracle) struct Deletion {
 
 /// Requests.
 impl<P: Plane> Immediate<P> {
-    /// Cuts if that is due and nothing is in its way any more: when all has been taken that came within
-    /// the instant.
+    /// Cuts if that is due and nothing is in its way any more: when all has been taken that came
+    /// within the instant.
     pub(in crate::oracle) fn cut_if_due(&mut self) {
         let is_quiet = self.plane.is_quiet() && self.plane.may_cut() && self.recording.is_empty();
         let may_cut = is_quiet || (!self.shell.cuts_quietly && self.has_place());
@@ -114,8 +117,8 @@ impl<P: Plane> Immediate<P> {
         self.due_at(self.at)
     }
 
-    /// The next point, if a piece may leave at it that may not now, since each has one of its own; or
-    /// the commit, since it was decided at this one that there is nothing to delete.
+    /// The next point, if a piece may leave at it that may not now, since each has one of its own;
+    /// or the commit, since it was decided at this one that there is nothing to delete.
     pub(in crate::oracle) fn next_piece(&self) -> Option<Nanos> {
         let next = self.at + self.shell.quantum_ns;
         let is_late = |due| matches!(due, Some(Due::Piece(_) | Due::Commit));

@@ -1,7 +1,7 @@
 //! Ends of requests, and what is due after them.
 //!
-//! A put whose outcome nobody knows is followed by a look at what is there, and by a barrier if that shows
-//! our bytes: then it has ended well.
+//! A put whose outcome nobody knows is followed by a look at what is there, and by a barrier if
+//! that shows our bytes: then it has ended well.
 
 use fogbank_store::trace::{Blame, Done, Outcome};
 

@@ -1,8 +1,9 @@
 //! The points at which records leave at a fixed rate.
 //!
-//! A record leaves at the first multiple of the interval after the one before was durable; if something
-//! else has held departures up past it, at the first after that. If there is no room for its accesses, the
-//! point is passed over. A store that lets one pass otherwise has ended: it only closes.
+//! A record leaves at the first multiple of the interval after the one before was durable; if
+//! something else has held departures up past it, at the first after that. If there is no room for
+//! its accesses, the point is passed over. A store that lets one pass otherwise has ended: it only
+//! closes.
 //!
 //! Here they are the moments at which it is decided what leaves: a quantum before, if there is one.
 
@@ -27,8 +28,8 @@ impl Grid {
         self.interval.map(|_| self.next)
     }
 
-    /// The next record is decided about after what counts from `at` was taken: by a quantum, that was half
-    /// of one before.
+    /// The next record is decided about after what counts from `at` was taken: by a quantum, that
+    /// was half of one before.
     pub fn after(&mut self, at: Nanos) {
         if let Some(interval) = self.interval {
             let left = at.max(self.next + self.quantum);

@@ -3,12 +3,14 @@
 //!
 //! 1. What comes is taken in the middle between two points, so it counts from the point after that.
 //!    Reads that count from one point were taken in the order of their requests.
-//! 2. What leaves at a point was decided at it. But an engine's records, and its deletions of versions, were
-//!    decided a point before: after all that counts from there.
+//! 2. What leaves at a point was decided at it. But an engine's records, and its deletions of
+//!    versions, were decided a point before: after all that counts from there.
 //!
-//! A failure or lie that is taken between the two ends all: then what was decided does not leave any more.
+//! A failure or lie that is taken between the two ends all: then what was decided does not leave
+//! any more.
 //!
-//! So events are put into that order before the machine sees them, each with the time from which it counts.
+//! So events are put into that order before the machine sees them, each with the time from which it
+//! counts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -91,7 +93,8 @@ impl Instants {
         Ok(self.drain(event.at().saturating_sub(self.quantum)))
     }
 
-    /// The process has ended: what had been decided by then. What came and was not taken never counted.
+    /// The process has ended: what had been decided by then. What came and was not taken never
+    /// counted.
     pub fn end(&mut self) -> Vec<(Nanos, Event)> {
         let known = self.drain(self.last + 1);
         *self = Self { holds: self.holds, ..Self::new(self.quantum) };

@@ -3,18 +3,20 @@
 //!
 //! 1. The stages of a vault's life: opening, replay, sweep, service, close (`opening`).
 //! 2. Requests and their ends (`sent`, `done`); puts of which nobody knows what became of them.
-//! 3. Journal records: so many under way at once; at a fixed rate they leave at the points of a grid
-//!    (`grid`). They count in their order.
+//! 3. Journal records: so many under way at once; at a fixed rate they leave at the points of a
+//!    grid (`grid`). They count in their order.
 //! 4. Cuts, checkpoints, deletions, closes (`checkpoints`).
-//! 5. Instants of a proxy whose messages leave on a grid (`instants`), and the link's pace (`turns`).
+//! 5. Instants of a proxy whose messages leave on a grid (`instants`), and the link's pace
+//!    (`turns`).
 //! 6. Silence after a failure or a lie.
 //! 7. What is there in the cloud (`stored`).
 //!
-//! What is due *at once* may come anywhere within its instant, and so in any order with what else is due
-//! in it; of a proxy that keeps to a grid the instants are its points (`instants`). Nothing else is
-//! tolerated; so traces by a real clock, in which work takes time, are refused.
+//! What is due *at once* may come anywhere within its instant, and so in any order with what else
+//! is due in it; of a proxy that keeps to a grid the instants are its points (`instants`). Nothing
+//! else is tolerated; so traces by a real clock, in which work takes time, are refused.
 //!
-//! What no message shows, though it is public, a trace says by marks of the engine ([`Plane::mark`]).
+//! What no message shows, though it is public, a trace says by marks of the engine
+//! ([`Plane::mark`]).
 //!
 //! | rule | what has to be | what is free in it, and its law |
 //! |---|---|---|
@@ -106,8 +108,8 @@ struct Doubt<P> {
     name: String,
     kept: Kept,
     part: Part<P>,
-    /// Whether our bytes were seen to be there, and no barrier of the engine's own was due then: the
-    /// two may leave at one point, and look alike.
+    /// Whether our bytes were seen to be there, and no barrier of the engine's own was due then:
+    /// the two may leave at one point, and look alike.
     ours: bool,
     is_first: bool,
     under_way: bool,
@@ -140,8 +142,9 @@ pub(super) trait Plane: Sized + Send {
     fn have_left(&self) -> bool;
     /// Whether a record is due now, as far as what waits and room go.
     fn may_record(&self) -> bool;
-    /// A record of so many parts is put under `name`, to bring to its end what was begun or to serve;
-    /// whether a cut comes after it, and whether it was one that brings what was begun to its end.
+    /// A record of so many parts is put under `name`, to bring to its end what was begun or to
+    /// serve; whether a cut comes after it, and whether it was one that brings what was begun to
+    /// its end.
     fn record(
         machine: &mut Immediate<Self>,
         name: &str,

@@ -44,7 +44,8 @@ impl<P: Plane> Immediate<P> {
         Ok(Part::Opening)
     }
 
-    /// Whether the array is due. A list that cannot be true may have told the proxy to delete nothing.
+    /// Whether the array is due. A list that cannot be true may have told the proxy to delete
+    /// nothing.
     fn may_make(&mut self) -> bool {
         if self.chain.may_delete_nothing() {
             self.chain.advance();

@@ -96,8 +96,8 @@ impl<P: Plane> Immediate<P> {
             return Ok(self.opening_call(request)?);
         }
         P::before(self, Some(request))?;
-        // Of a cut that is not quiet only these show that it was: further replies of the instant come
-        // before it.
+        // Of a cut that is not quiet only these show that it was: further replies of the instant
+        // come before it.
         let shows_cut = matches!(request, Request::BlobPut { .. } | Request::Barrier);
         if shows_cut || self.shell.cuts_quietly {
             self.cut_if_due();

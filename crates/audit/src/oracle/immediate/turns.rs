@@ -1,13 +1,15 @@
 //! Turns at a link's pace: of each direction, which is busy as long as what left takes.
 //!
-//! A message that could leave from a point on leaves at the first point from then at which its direction is
-//! free. That is busy from there on, or from up to a quantum before if it was free, for the time of the bytes.
+//! A message that could leave from a point on leaves at the first point from then at which its
+//! direction is free. That is busy from there on, or from up to a quantum before if it was free,
+//! for the time of the bytes.
 //!
 //! The engine keeps the same account (`store/link_pacer.rs`). This one is not shared with it on
 //! purpose: a mistake in one would hide in both.
 //!
-//! A pace so slow that a full message of a write-back takes longer than a round trip cannot be followed while
-//! buckets are written for the first time: nobody can tell in time that a message was the last.
+//! A pace so slow that a full message of a write-back takes longer than a round trip cannot be
+//! followed while buckets are written for the first time: nobody can tell in time that a message
+//! was the last.
 
 use fogbank_env::Nanos;
 
@@ -52,8 +54,8 @@ impl Turns {
 /// No time in a trace is later: rounding it up overflows nothing.
 const LATEST: Nanos = Nanos::MAX / 2;
 
-/// Holds the time at which something leaves against that of its turn. That it does not leave later is looked
-/// at when its turn is over.
+/// Holds the time at which something leaves against that of its turn. That it does not leave later
+/// is looked at when its turn is over.
 pub(in crate::oracle) fn check_turn(due: Nanos, at: Nanos) -> Step {
     if at < due {
         return fault("in-turn", format!("{due} ns"), format!("{at} ns"));

@@ -66,8 +66,8 @@ impl Multicloud {
             };
         }
         if is_later_attempt(job) {
-            // What it was told of the first was lost, and reads on the list came since: they are shown
-            // before it here.
+            // What it was told of the first was lost, and reads on the list came since: they are
+            // shown before it here.
             return Ok(());
         }
         for (level, cells) in list {

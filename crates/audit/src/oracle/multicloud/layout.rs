@@ -1,7 +1,8 @@
-//! The public arithmetic: which levels are filled, which job writes which, and how many cells each has.
+//! The public arithmetic: which levels are filled, which job writes which, and how many cells each
+//! has.
 //!
-//! With `done` evictions carried out level j below the top is there if bit j of `done` is set; the job
-//! that ends at `count` writes the level of the lowest bit of `count`, or the top.
+//! With `done` evictions carried out level j below the top is there if bit j of `done` is set; the
+//! job that ends at `count` writes the level of the lowest bit of `count`, or the top.
 
 use super::MulticloudConfig;
 

@@ -1,20 +1,21 @@
 //! What one cloud of two sees of `multicloud`: all that comes to it, of the client and of the other
 //! cloud, in both of its roles.
 //!
-//! 1. *Reads* are numbered. Of one whose partition has no level yet nobody is told anything: so numbers
-//!    are missing while there is such a partition, and no others. Of partitions whose holder this cloud is it is named one
-//!    unread cell of each filled level; of the others, which of so many cells is wanted. One that is
-//!    repeated, after a session has broken, is the same to the last byte.
-//! 2. *Evictions* follow from the partitions of reads. Every batch of them makes a job, when the last
-//!    one of the partition was committed. Which levels it reads, which it writes, how many cells each
-//!    message has: all of it follows from counters.
-//! 3. *A list* of a rebuild has its quota of unread cells of every level, the same on every attempt.
-//!    Until the new level counts, reads are of cells on it.
+//! 1. *Reads* are numbered. Of one whose partition has no level yet nobody is told anything: so
+//!    numbers are missing while there is such a partition, and no others. Of partitions whose
+//!    holder this cloud is it is named one unread cell of each filled level; of the others, which
+//!    of so many cells is wanted. One that is repeated, after a session has broken, is the same to
+//!    the last byte.
+//! 2. *Evictions* follow from the partitions of reads. Every batch of them makes a job, when the
+//!    last one of the partition was committed. Which levels it reads, which it writes, how many
+//!    cells each message has: all of it follows from counters.
+//! 3. *A list* of a rebuild has its quota of unread cells of every level, the same on every
+//!    attempt. Until the new level counts, reads are of cells on it.
 //! 4. *No seed* comes twice, and no cell: neither a cell nor the XOR of two of a message was seen
 //!    before, or is that of two that were (`unlinkable`).
 //!
-//! Free are: the partition of a read, its cells, their order, the index that is wanted, the cells of a
-//! list. All else is predicted, but for times and for what of several partitions comes first.
+//! Free are: the partition of a read, its cells, their order, the index that is wanted, the cells
+//! of a list. All else is predicted, but for times and for what of several partitions comes first.
 //!
 //! How messages stand in a trace is told in `docs/trace-format.md`.
 

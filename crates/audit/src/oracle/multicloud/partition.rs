@@ -1,4 +1,5 @@
-//! What one cloud knows of a partition: evictions, levels, which cells were read, the job under way.
+//! What one cloud knows of a partition: evictions, levels, which cells were read, the job under
+//! way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,9 +37,11 @@ pub struct Job {
 pub struct Partition {
     /// Evictions that accesses have given it, as far as this cloud was told of them.
     pub given: u64,
-    /// Accesses of which nobody was told anything: this partition had no level, and they may be its own.
+    /// Accesses of which nobody was told anything: this partition had no level, and they may be its
+    /// own.
     unseen: u64,
-    /// Evictions that a job took which nobody was told of yet: a later access says that there were some.
+    /// Evictions that a job took which nobody was told of yet: a later access says that there were
+    /// some.
     debt: u64,
     /// Whether it had no level when the last access was told of.
     pub was_empty: bool,
@@ -92,8 +95,8 @@ impl Partition {
         }
     }
 
-    /// A job is named, in either role: it has to be due, or another attempt of the one that is under
-    /// way. Returns whether it is the first attempt.
+    /// A job is named, in either role: it has to be due, or another attempt of the one that is
+    /// under way. Returns whether it is the first attempt.
     pub fn begins(&mut self, layout: &Layout, job: u64) -> Step<bool> {
         let due = self.done + layout.batch();
         if let Some(before) = &mut self.job {
@@ -118,8 +121,8 @@ impl Partition {
         Ok(true)
     }
 
-    /// What the job under way reads is what the public counters say. At the holder, by the very jobs
-    /// that wrote it.
+    /// What the job under way reads is what the public counters say. At the holder, by the very
+    /// jobs that wrote it.
     pub fn reads(
         &self,
         layout: &Layout,

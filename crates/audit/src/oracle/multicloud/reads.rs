@@ -1,4 +1,5 @@
-//! Reads: which number, which cells in which order, which of them is wanted, and the cells themselves.
+//! Reads: which number, which cells in which order, which of them is wanted, and the cells
+//! themselves.
 
 use super::Multicloud;
 use super::partition::{Partition, count};

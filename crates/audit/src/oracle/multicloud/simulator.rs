@@ -1,9 +1,10 @@
-//! A program that is given what is public and nothing else, and writes what one cloud of two is sent.
+//! A program that is given what is public and nothing else, and writes what one cloud of two is
+//! sent.
 //!
-//! It is the specification, asked what is due; what is free it draws as its law says. It is told how many
-//! accesses there are. So whatever a cloud is sent by an engine that keeps to the specification, this
-//! could have written without a single block, but for times: if nobody tells the two apart, nothing of
-//! what was asked is in it.
+//! It is the specification, asked what is due; what is free it draws as its law says. It is told
+//! how many accesses there are. So whatever a cloud is sent by an engine that keeps to the
+//! specification, this could have written without a single block, but for times: if nobody tells
+//! the two apart, nothing of what was asked is in it.
 //!
 //! Each access is over before the next begins, and with it the jobs that it makes due.
 

@@ -1,9 +1,9 @@
-//! Nothing that comes is linked to anything that came: no cell, nor the XOR of two of a message, was
-//! seen before, as a cell or as the XOR of two.
+//! Nothing that comes is linked to anything that came: no cell, nor the XOR of two of a message,
+//! was seen before, as a cell or as the XOR of two.
 //!
-//! Prints of cells are linear: the XOR of two is the print of the XOR. Pairs of one message are looked
-//! at that are not far from each other: a cover that is used again, or one that covers a row of cells
-//! in the same order, shows there.
+//! Prints of cells are linear: the XOR of two is the print of the XOR. Pairs of one message are
+//! looked at that are not far from each other: a cover that is used again, or one that covers a row
+//! of cells in the same order, shows there.
 
 use std::collections::HashSet;
 

@@ -1,10 +1,10 @@
 //! Accesses: which record they are in, which cells they read, and when they are answered.
 //!
-//! 1. A record has its commits, the jobs that are due and the accesses that wait, as far as there is
-//!    room: room is what D leaves, and accesses under way.
-//! 2. Several records are under way; each counts when all before it do. Then the proxy marks those of its
-//!    accesses that read nothing; one message reads the cells of all others, in their order; then each
-//!    of its jobs reads.
+//! 1. A record has its commits, the jobs that are due and the accesses that wait, as far as there
+//!    is room: room is what D leaves, and accesses under way.
+//! 2. Several records are under way; each counts when all before it do. Then the proxy marks those
+//!    of its accesses that read nothing; one message reads the cells of all others, in their order;
+//!    then each of its jobs reads.
 //! 3. Its commits take effect, and its orders count.
 //! 4. Accesses end in their order, each when its cells have come and those of the job that its
 //!    partition had at the cut.
@@ -123,7 +123,8 @@ impl Partition {
         (self.config.jobs_max as usize, self.config.job_cells_max, self.opening)
     }
 
-    /// A record of so many parts is put: whether a cut comes after it, and whether accesses have ended.
+    /// A record of so many parts is put: whether a cut comes after it, and whether accesses have
+    /// ended.
     pub(super) fn put_record(
         &mut self,
         name: &str,
@@ -147,7 +148,8 @@ impl Partition {
         while parts > begun + accesses && self.come_silent() {
             accesses = self.parts_at_hand(ends).1;
         }
-        // The owner has closed the store at a point of the rate: what was begun comes to its end at once.
+        // The owner has closed the store at a point of the rate: what was begun comes to its end at
+        // once.
         let stops = accesses > 0 && wait == 0 && parts == begun && self.have_ended();
         let accesses = if stops { 0 } else { accesses };
         let due = begun + accesses;
@@ -214,8 +216,8 @@ impl Partition {
         }
     }
 
-    /// Goes on to the next message: what sends none comes silently, and a record of which all was shown
-    /// is over.
+    /// Goes on to the next message: what sends none comes silently, and a record of which all was
+    /// shown is over.
     fn show_next(&mut self, at: Nanos) {
         while self.now.records.front().is_some_and(|one| one.counts && one.accesses == 0) {
             self.begin_front();
@@ -253,8 +255,8 @@ impl Partition {
         }
     }
 
-    /// The accesses of the first record are shown: it takes effect. In a replay it does when it did in
-    /// life.
+    /// The accesses of the first record are shown: it takes effect. In a replay it does when it did
+    /// in life.
     fn takes_effect(&mut self) {
         let Some(front) = self.now.records.front_mut().filter(|record| !record.has_effect) else {
             return;
@@ -337,7 +339,8 @@ impl Partition {
         }
     }
 
-    /// The next of what comes without a message within this instant has come; whether there was one.
+    /// The next of what comes without a message within this instant has come; whether there was
+    /// one.
     pub(super) fn come_silent(&mut self) -> bool {
         let next = self.now.silent.pop_front();
         next.map(|(at, what)| self.comes(what, at)).is_some()
@@ -590,7 +593,8 @@ impl Partition {
         }
         let awaits_job = self.now.accesses.front().is_some_and(|one| one.has_come);
         let rule = if awaits_job { "end-after-job" } else { "reply-time" };
-        let due = "no answer before the cells of its access, of the job of its partition and of all before";
+        let due = "no answer before the cells of its access, of the job of its partition and of \
+            all before";
         fault(rule, due, format!("{seen:?}"))
     }
 }

@@ -1,5 +1,5 @@
-//! What a proxy of `partition` does next, if all that is free is drawn as its law says: partitions of
-//! accesses uniform, cells uniform among those unread. All else is as the machine has it due.
+//! What a proxy of `partition` does next, if all that is free is drawn as its law says: partitions
+//! of accesses uniform, cells uniform among those unread. All else is as the machine has it due.
 
 use std::collections::BTreeMap;
 
@@ -92,8 +92,8 @@ impl Partition {
         (mark, drawn.iter().flat_map(|(_, cells)| cells).copied().collect())
     }
 
-    /// That of the access with this place in the record: uniform, as far as no mark says it. Accesses
-    /// before a mark that have none read something.
+    /// That of the access with this place in the record: uniform, as far as no mark says it.
+    /// Accesses before a mark that have none read something.
     fn draw_partition(
         &self,
         front: &Record,

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;
 
-/// When something came, and its message: that of a record, and which of it. On a grid what comes at one
-/// point is taken in the order in which it left.
+/// When something came, and its message: that of a record, and which of it. On a grid what comes at
+/// one point is taken in the order in which it left.
 pub(super) type Came = (Nanos, u64, usize);
 
 /// How far a job is.

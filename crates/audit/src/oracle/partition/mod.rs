@@ -1,13 +1,13 @@
 //! `partition`: accesses are served as they come; each reads a cell of every filled level of one
 //! partition, and jobs rewrite partitions in the background.
 //!
-//! The machine goes by what the cloud does and sees, and by what it may know: when accesses arrive and
-//! are answered, if the trace has it. It keeps the counters of every partition (`state`) and carries
-//! out cuts, jobs and commits as the engine does, but for what is secret. A new store's counters are
-//! public (`layout`), so what is filled is known from the first access on.
+//! The machine goes by what the cloud does and sees, and by what it may know: when accesses arrive
+//! and are answered, if the trace has it. It keeps the counters of every partition (`state`) and
+//! carries out cuts, jobs and commits as the engine does, but for what is secret. A new store's
+//! counters are public (`layout`), so what is filled is known from the first access on.
 //!
-//! Several records are under way at once, and which partitions one asks shows only when it counts. So
-//! there are two states: that of orders and jobs goes ahead, with what counts; that of levels
+//! Several records are under way at once, and which partitions one asks shows only when it counts.
+//! So there are two states: that of orders and jobs goes ahead, with what counts; that of levels
 //! (`pyramid`) follows, with what is shown, in the order in which things happened (`accesses`).
 //!
 //! | rule | what has to be | what is free in it, and its law |
@@ -28,10 +28,10 @@
 //! | `budget-orders`, `budget-cells` | no access at D, no job at K | |
 //! | `replay-identical` | a recovery reads the same cells | |
 //!
-//! What is free goes to the statistics. An access all of whose levels are in a job reads nothing. Its
-//! partition is public and shown by no message, so the proxy's mark says it (decision 0048): for every such
-//! access of a record one, just before the record's message leaves. Without marks such a trace is not
-//! followed.
+//! What is free goes to the statistics. An access all of whose levels are in a job reads nothing.
+//! Its partition is public and shown by no message, so the proxy's mark says it (decision 0048):
+//! for every such access of a record one, just before the record's message leaves. Without marks
+//! such a trace is not followed.
 
 mod accesses;
 mod config;
@@ -68,8 +68,8 @@ use super::immediate::{Immediate, Plane, Shell};
 use super::replies::{Expected, NOT_WRITTEN};
 use crate::Observer;
 
-/// The label of the mark of an access that reads nothing: its place in its record, times 2^32, and its
-/// partition.
+/// The label of the mark of an access that reads nothing: its place in its record, times 2^32, and
+/// its partition.
 const READS_NOTHING: &str = "reads-nothing";
 
 /// A cell of a message: its level in one generation (`layout::name`), and its place there.
@@ -157,8 +157,8 @@ struct Now {
     /// the instant.
     timers: Vec<(Nanos, Own)>,
     silent: VecDeque<(Nanos, Own)>,
-    /// Jobs that have begun to write; by their place among them, partitions whose jobs were written, and
-    /// those that the barrier under way serves.
+    /// Jobs that have begun to write; by their place among them, partitions whose jobs were
+    /// written, and those that the barrier under way serves.
     begun: u64,
     acknowledged: Vec<(u64, u32)>,
     served: Vec<(u64, u32)>,

@@ -1,12 +1,12 @@
 //! Recovery: what a checkpoint lacks is read again, then what the records since it name.
 //!
-//! 1. The state is that of the checkpoint, and of what was under way when it was cut. The cells of quotas
-//!    that were read by then are read again: a message a partition, so many at once.
-//! 2. Every record is cut again, one by one: the same jobs, the same accesses, the same cells, all at
-//!    once. What was not seen before the stop is seen now. Before each, the records take effect that
-//!    had when it was cut in life.
-//! 3. Then there is a checkpoint; a new store has one before it serves, too. When the store is swept jobs
-//!    without a commit write, as this opening's.
+//! 1. The state is that of the checkpoint, and of what was under way when it was cut. The cells of
+//!    quotas that were read by then are read again: a message a partition, so many at once.
+//! 2. Every record is cut again, one by one: the same jobs, the same accesses, the same cells, all
+//!    at once. What was not seen before the stop is seen now. Before each, the records take effect
+//!    that had when it was cut in life.
+//! 3. Then there is a checkpoint; a new store has one before it serves, too. When the store is
+//!    swept jobs without a commit write, as this opening's.
 
 use std::collections::VecDeque;
 
@@ -56,7 +56,8 @@ pub(super) struct Journalled {
 /// A cut, and later its checkpoint.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Saved {
-    /// Which cut it is, the first access that it does not comprise, and how many generations had died.
+    /// Which cut it is, the first access that it does not comprise, and how many generations had
+    /// died.
     pub nth: u64,
     pub until: u64,
     /// The last record that counted then.
@@ -73,7 +74,8 @@ pub(super) struct Saved {
 /// What is read again.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
-    /// Of partitions, the cells that the checkpoint lacks: in the messages at hand, and further ones.
+    /// Of partitions, the cells that the checkpoint lacks: in the messages at hand, and further
+    /// ones.
     pub lacking: VecDeque<(u32, Vec<CellSeen>)>,
     further: VecDeque<(u32, Vec<CellSeen>)>,
     names: std::vec::IntoIter<String>,

@@ -1,8 +1,8 @@
 //! What decides about records: orders, jobs, commits, as of now. What a cut copies.
 //!
-//! All of it follows from counts and from the partitions of accesses whose records count. Which cells
-//! were read is known later (`pyramid`): a record's accesses are seen when it counts, and others are
-//! cut meanwhile.
+//! All of it follows from counts and from the partitions of accesses whose records count. Which
+//! cells were read is known later (`pyramid`): a record's accesses are seen when it counts, and
+//! others are cut meanwhile.
 
 use std::collections::VecDeque;
 
@@ -168,8 +168,8 @@ impl State {
         self.open_cells += quotas + cells;
     }
 
-    /// A commit takes effect: what its job has written, as `version`, takes the place of what that has
-    /// read.
+    /// A commit takes effect: what its job has written, as `version`, takes the place of what that
+    /// has read.
     pub fn commit(&mut self, (partition, version): (u32, u64)) {
         let layout = self.layout;
         let counters = &mut self.partitions[partition as usize];

@@ -1,10 +1,10 @@
 //! Jobs: what they read, what they write, and the barrier behind it.
 //!
 //! 1. A job reads of every source what its quota lacks.
-//! 2. When its cells have come, and those of accesses to its partition cut before it, its destinations
-//!    are written, one job after the other, in messages of a public size: what several have to write
-//!    goes into one as long as that is shorter. So many are under way at once, and no further one
-//!    while they have so many bytes.
+//! 2. When its cells have come, and those of accesses to its partition cut before it, its
+//!    destinations are written, one job after the other, in messages of a public size: what several
+//!    have to write goes into one as long as that is shorter. So many are under way at once, and no
+//!    further one while they have so many bytes.
 //! 3. When all of it was written there is a barrier, for all that were before it.
 
 use std::collections::VecDeque;
@@ -23,7 +23,8 @@ use crate::{Observation, Observer};
 
 impl Partition {
     /// A message of the job of `partition` reads these cells. They are a set, drawn at once: in an
-    /// order drawn here each is uniform among those left, exactly if the set is among all of its size.
+    /// order drawn here each is uniform among those left, exactly if the set is among all of its
+    /// size.
     pub(super) fn read_job(
         &mut self,
         partition: u32,
@@ -112,8 +113,8 @@ impl Partition {
         self.next_windows().filter(|_| self.may_write())
     }
 
-    /// The partitions of which any has what is written next: that whose job has begun, or those that
-    /// could first. On a grid that is one.
+    /// The partitions of which any has what is written next: that whose job has begun, or those
+    /// that could first. On a grid that is one.
     pub(super) fn next_windows(&self) -> Option<Vec<u32>> {
         let open = self.open_windows();
         let (first, _) = open.first()?;
@@ -170,8 +171,8 @@ impl Partition {
         Ok(Own::Write(windows))
     }
 
-    /// Whether what jobs of these partitions write is there for a message of `at`: without points, what
-    /// gets whole within the instant may be too late for it.
+    /// Whether what jobs of these partitions write is there for a message of `at`: without points,
+    /// what gets whole within the instant may be too late for it.
     fn is_in_time(&self, partitions: &[u32], at: Nanos) -> bool {
         let is_there = |job: &Job| job.has_begun() || job.came.0 < at;
         let mut jobs = partitions.iter().filter_map(|partition| self.state.job(*partition));

@@ -44,8 +44,8 @@ impl Ring {
         self.silent_from = self.epochs.pace.delivery_time(self.at);
     }
 
-    /// What a look at the commit record or the journal came to. Whether an epoch has landed, if it is
-    /// what is there.
+    /// What a look at the commit record or the journal came to. Whether an epoch has landed, if it
+    /// is what is there.
     pub(super) fn take_look(&mut self, looked: Looked) -> Option<bool> {
         match looked {
             Looked::True { landed } => return Some(landed),

@@ -1,5 +1,5 @@
-//! A bare engine, without a vault: it makes its array, then one epoch follows the other. There are no
-//! blobs: nothing is journalled, claimed or closed.
+//! A bare engine, without a vault: it makes its array, then one epoch follows the other. There are
+//! no blobs: nothing is journalled, claimed or closed.
 
 use fogbank_env::Nanos;
 use fogbank_store::ArrayShape;

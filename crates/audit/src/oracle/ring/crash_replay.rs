@@ -323,8 +323,8 @@ impl Epochs {
         }
     }
 
-    /// How many versions are left for a sweep that has listed so many; `None` if the cloud listed what
-    /// cannot be.
+    /// How many versions are left for a sweep that has listed so many; `None` if the cloud listed
+    /// what cannot be.
     pub fn swept(&mut self, listed: u64) -> Option<u64> {
         self.again.listed = listed;
         let left = self.orphans_listed();
@@ -345,8 +345,8 @@ impl Epochs {
         (count <= self.again.orphans.len() as u64).then_some(count)
     }
 
-    /// A sweep deletes: all that was listed and nothing refers to. If the list cannot be true the cloud
-    /// has chosen the names, but none that counts.
+    /// A sweep deletes: all that was listed and nothing refers to. If the list cannot be true the
+    /// cloud has chosen the names, but none that counts.
     pub fn sweep(&mut self, names: &[ChunkName], at: Nanos) -> Step {
         self.pace.further(at)?;
         let Some(count) = self.orphans_listed() else {

@@ -74,8 +74,8 @@ impl Engine for RingConfig {
 
 const BACK_TO_BACK: &str = "back to back (interval 0): times of departures follow the work, which \
                             depends on what clients do; timing checks do not apply";
-const NO_QUANTUM: &str = "departures at once (quantum 0): between the points of the epochs, times of \
-                          departures follow the work, which depends on what clients do; timing \
+const NO_QUANTUM: &str = "departures at once (quantum 0): between the points of the epochs, times \
+                          of departures follow the work, which depends on what clients do; timing \
                           checks do not apply";
 
 fn epochs(ring: &RingConfig) -> String {

@@ -1,5 +1,5 @@
-//! `ring`: batches and epochs by a grid. Free are leaves, slots, ciphertexts, and by a real clock how
-//! late a message was.
+//! `ring`: batches and epochs by a grid. Free are leaves, slots, ciphertexts, and by a real clock
+//! how late a message was.
 //!
 //! | rule | what has to be | what is free in it, and its law |
 //! |---|---|---|
@@ -20,8 +20,8 @@
 //!
 //! # How the leaves are found
 //!
-//! The trace does not name them. Let R be the set of *live* buckets: stored, and not rewritten in the
-//! open epoch.
+//! The trace does not name them. Let R be the set of *live* buckets: stored, and not rewritten in
+//! the open epoch.
 //!
 //! 1. A path read shows exactly the buckets of R on the path to its leaf, from the root, one cell
 //!    each. So its first bucket has none of R above it, and each further one has the bucket before
@@ -43,7 +43,8 @@
 //!    every change of R and of the read counts was taken from what was shown, a path counted in the
 //!    wrong place changes nothing in the state.
 //!
-//! So the state is a function of what was shown, and a trace passes exactly if some leaves explain it.
+//! So the state is a function of what was shown, and a trace passes exactly if some leaves explain
+//! it.
 //!
 //! # Completed leaves
 //!

@@ -186,8 +186,8 @@ impl Pace {
         self.hold(at, self.departure(ready), self.since_skip < CATCHING_UP)
     }
 
-    /// Whether what was made at `made` was made after a reply that was handed over at `known`. By a real clock
-    /// nobody can tell.
+    /// Whether what was made at `made` was made after a reply that was handed over at `known`. By a
+    /// real clock nobody can tell.
     pub fn knew(&self, known: Nanos, made: Nanos) -> bool {
         self.exact && known < made
     }

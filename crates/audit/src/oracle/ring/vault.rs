@@ -1,9 +1,9 @@
 //! An engine in a vault: every call in its turn, the vault's and the engine's.
 //!
-//! All calls are paced: each leaves at the first multiple of the quantum that is half a quantum past
-//! the end of the one before, but for the first of a batch, which has its point of the grid, and the
-//! first of an opening and of a closing, which leave at a multiple that is chosen by whoever wants
-//! them.
+//! All calls are paced: each leaves at the first multiple of the quantum that is half a quantum
+//! past the end of the one before, but for the first of a batch, which has its point of the grid,
+//! and the first of an opening and of a closing, which leave at a multiple that is chosen by
+//! whoever wants them.
 
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;

@@ -3,8 +3,8 @@
 //! The paths stand in one message with their ends, what retires buckets in another; how the two
 //! interleave is not said. It is replayed so: the next path is taken as soon as it fits the live
 //! buckets and nothing is due; if it does not fit, the next eviction comes first. What a path reads
-//! does not depend on an eviction that shares no bucket with it, so where both orders fit, both lead
-//! to the same buckets, counts and retirements.
+//! does not depend on an eviction that shares no bucket with it, so where both orders fit, both
+//! lead to the same buckets, counts and retirements.
 
 use super::fault::{Step, fault};
 use super::reads::{Entry, Reads};

@@ -1,11 +1,13 @@
 //! Accesses: what arrives, in which records it leaves, and when it is answered.
 //!
-//! 1. Accesses wait for their record. One record is put at a time; it takes all that wait, as far as
-//!    there is room for their paths. At a fixed rate it takes always as many, at points of a grid.
-//! 2. When a record is durable a path leaves for each of its accesses, in order and at once, or at the link's
-//!    pace in its turn (`turns`); it shows nothing where it leads to buckets that were never written.
-//! 3. Answer j leaves at the moment at which the last of paths 1 to j is back, padding included, and then
-//!    at once.
+//! 1. Accesses wait for their record. One record is put at a time; it takes all that wait, as far
+//!    as there is room for their paths. At a fixed rate it takes always as many, at points of a
+//!    grid.
+//! 2. When a record is durable a path leaves for each of its accesses, in order and at once, or at
+//!    the link's pace in its turn (`turns`); it shows nothing where it leads to buckets that were
+//!    never written.
+//! 3. Answer j leaves at the moment at which the last of paths 1 to j is back, padding included,
+//!    and then at once.
 
 use std::collections::VecDeque;
 
@@ -156,8 +158,8 @@ impl Accesses {
         }
     }
 
-    /// A path leaves at `at` that names so many buckets. Returns the number of its record, and which of its
-    /// paths it is.
+    /// A path leaves at `at` that names so many buckets. Returns the number of its record, and
+    /// which of its paths it is.
     pub fn path(&mut self, at: Nanos, buckets: usize) -> Step<(u64, usize)> {
         let Some((due, record)) = next_path(&mut self.records, &self.turns) else {
             let due = "a durable record that has an access more";

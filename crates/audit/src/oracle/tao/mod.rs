@@ -1,19 +1,20 @@
 //! `tao`: accesses are served as they come, many at once. Free are leaves and ciphertexts.
 //!
-//! The machine goes by what the cloud does and sees, and by what it may know: when accesses arrive and
-//! are answered, if the trace has it. From that follow, in virtual time and to the record:
+//! The machine goes by what the cloud does and sees, and by what it may know: when accesses arrive
+//! and are answered, if the trace has it. From that follow, in virtual time and to the record:
 //!
-//! 1. Journal records, with so many parts as accesses wait and there is room for, one at a time; and that
-//!    their paths leave when a record is durable, at once or at the link's pace (`accesses`, `turns`).
+//! 1. Journal records, with so many parts as accesses wait and there is room for, one at a time;
+//!    and that their paths leave when a record is durable, at once or at the link's pace
+//!    (`accesses`, `turns`).
 //! 2. The buckets that a path names, and in which versions (`tree`, `subtree`).
 //! 3. Write-backs: after which replies, of which buckets, in which messages (`writebacks`).
 //! 4. Cuts, checkpoints, deletions, closes (`checkpoints`); points of a fixed rate (`grid`).
 //! 5. That answers leave at the last reply to any path up to their own (T3).
 //! 6. What an opening reads again after a stop (`recovery`).
 //!
-//! What is due *at once* may come anywhere within its instant, and so in any order with what else is due
-//! in it; of a proxy that keeps to a grid the instants are its points (`instants`). Nothing else is
-//! tolerated; so traces by a real clock, in which work takes time, are refused.
+//! What is due *at once* may come anywhere within its instant, and so in any order with what else
+//! is due in it; of a proxy that keeps to a grid the instants are its points (`instants`). Nothing
+//! else is tolerated; so traces by a real clock, in which work takes time, are refused.
 //!
 //! | rule | what has to be | what is free in it, and its law |
 //! |---|---|---|
@@ -28,8 +29,8 @@
 //! | `reply-time` | an access is answered with the last reply to any path up to its own (T3) | |
 //! | `replay-exact` | a recovery reads the paths that the journal names, in its order | |
 //!
-//! A leaf whose path shows a part of it is completed among those that fit (`tree`). Rules of what is
-//! around it stand in `immediate`.
+//! A leaf whose path shows a part of it is completed among those that fit (`tree`). Rules of what
+//! is around it stand in `immediate`.
 
 mod accesses;
 mod config;
@@ -69,8 +70,8 @@ pub(super) enum Own {
 }
 
 /// Why a pace may be too slow to be followed (`turns`).
-const SLOW: &str = "while buckets are written for the first time nobody can tell at this pace which message of a \
-                    write-back is its last";
+const SLOW: &str = "while buckets are written for the first time nobody can tell at this pace \
+                    which message of a write-back is its last";
 
 /// What `tao` has behind what is shared.
 pub(super) struct Tao {

@@ -1,10 +1,11 @@
-//! Recovery: the paths of the records that the last checkpoint does not hold are read again, in their order.
+//! Recovery: the paths of the records that the last checkpoint does not hold are read again, in
+//! their order.
 //!
-//! 1. So many at once; when all are back they are taken in that order, whatever the order of replies. What
-//!    falls due to be written back is, before the next is taken.
-//! 2. They lead to the leaves that the cloud has seen, as far as it has: buckets are named in the versions
-//!    of the checkpoint, so a path may show more or less of its leaf than it did. What never left before
-//!    the stop leaves now, by its record.
+//! 1. So many at once; when all are back they are taken in that order, whatever the order of
+//!    replies. What falls due to be written back is, before the next is taken.
+//! 2. They lead to the leaves that the cloud has seen, as far as it has: buckets are named in the
+//!    versions of the checkpoint, so a path may show more or less of its leaf than it did. What
+//!    never left before the stop leaves now, by its record.
 //! 3. Then there is a checkpoint, and what a stop has left is deleted.
 
 use fogbank_store::ChunkName;

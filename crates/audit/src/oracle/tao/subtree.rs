@@ -1,12 +1,13 @@
 //! Buckets that the proxy has, and so does not ask for.
 //!
 //! 1. A path that comes back leaves its buckets here.
-//! 2. An acknowledged write-back takes those of its buckets away through which no path came back since it
-//!    began, and none is under way that was asked for.
+//! 2. An acknowledged write-back takes those of its buckets away through which no path came back
+//!    since it began, and none is under way that was asked for.
 //!
-//! Where a path has shown a part of its leaf only, nobody can tell which of the buckets below that it leaves here,
-//! or holds here, until it is written back: whether one of those is asked for stays open until then. It leads
-//! to one of the buckets below that were never written when it was asked for.
+//! Where a path has shown a part of its leaf only, nobody can tell which of the buckets below that
+//! it leaves here, or holds here, until it is written back: whether one of those is asked for stays
+//! open until then. It leads to one of the buckets below that were never written when it was asked
+//! for.
 
 use std::collections::HashMap;
 
@@ -101,8 +102,8 @@ impl Subtree {
             *bucket = Bucket { presence: Presence::Here, since, flushed, under_way, ..*bucket };
         }
         let Some(asked) = self.asked.get_mut(&shown.0) else { return };
-        // Which of those that have shown as much it is cannot be told: it may lead wherever one of them may, and
-        // the others hold what all but the least of them does.
+        // Which of those that have shown as much it is cannot be told: it may lead wherever one of
+        // them may, and the others hold what all but the least of them does.
         let mut leads: Vec<Option<u32>> = asked.iter().flatten().copied().collect();
         leads.sort_unstable();
         leads.dedup();
@@ -125,8 +126,9 @@ impl Subtree {
         self.bucket(chunk).presence = Presence::Here;
     }
 
-    /// All buckets of a write-back are known, which comprises the flushes after `before` up to `last`: so where
-    /// these led, and what they have kept here although an earlier one was acknowledged.
+    /// All buckets of a write-back are known, which comprises the flushes after `before` up to
+    /// `last`: so where these led, and what they have kept here although an earlier one was
+    /// acknowledged.
     pub fn known(&mut self, buckets: &[u32], (before, last): (u64, u64)) {
         for chunk in buckets {
             // Which of them went through it makes no difference to any other write-back.
@@ -163,8 +165,8 @@ impl Subtree {
         }
     }
 
-    /// Whether a path that may lead through `chunk`, and has not shown it, holds it here or has brought it
-    /// since flush `acknowledged`.
+    /// Whether a path that may lead through `chunk`, and has not shown it, holds it here or has
+    /// brought it since flush `acknowledged`.
     fn may_be_here(&self, chunk: u32, acknowledged: u64) -> bool {
         let leads = self.upwards(Some(chunk)).map(Some).chain([None]);
         leads.filter_map(|lead| self.vague.get(&lead)).any(|vague| {

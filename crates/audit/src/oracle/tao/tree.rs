@@ -1,9 +1,10 @@
 //! The buckets as the cloud knows them: which versions were written, and which the proxy names.
 //!
-//! A path names its stored buckets from the top down, each in the newest version that was acknowledged
-//! when it left, as far as they were ever written: the lowest of those, and of the others those that are not
-//! with the proxy (`subtree`). What is written are whole paths, so above a written
-//! bucket all are; a path that ends before the lowest level shows a part of its leaf only.
+//! A path names its stored buckets from the top down, each in the newest version that was
+//! acknowledged when it left, as far as they were ever written: the lowest of those, and of the
+//! others those that are not with the proxy (`subtree`). What is written are whole paths, so above
+//! a written bucket all are; a path that ends before the lowest level shows a part of its leaf
+//! only.
 
 use fogbank_env::{Nanos, Purpose, Randomness, Stream};
 use fogbank_store::{ArrayId, ChunkName};
@@ -74,7 +75,8 @@ impl Tree {
         &self.versions
     }
 
-    /// Holds what a path asks for at `at` against what is here, and against the versions that the proxy names.
+    /// Holds what a path asks for at `at` against what is here, and against the versions that the
+    /// proxy names.
     pub fn path(&self, names: &[ChunkName], at: Nanos) -> Step<Shown> {
         let Some(lowest) = names.last() else {
             return match self.open {
@@ -139,8 +141,8 @@ impl Tree {
         shown.0.is_some_and(|lowest| self.shape.level(lowest) == self.shape.leaf_level)
     }
 
-    /// The leaf of a path that has shown so much, drawn among those that fit: uniform exactly if the
-    /// leaves that are read are.
+    /// The leaf of a path that has shown so much, drawn among those that fit: uniform exactly if
+    /// the leaves that are read are.
     pub fn complete(&mut self, shown: Shown) -> u32 {
         let from = match shown.0 {
             Some(lowest) if self.is_whole(shown) => return self.shape.leaf(lowest),

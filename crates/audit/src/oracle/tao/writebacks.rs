@@ -1,15 +1,16 @@
-//! Write-backs: after every k paths that came back, the union of their buckets under the next time stamp.
+//! Write-backs: after every k paths that came back, the union of their buckets under the next time
+//! stamp.
 //!
-//! 1. A path that came back goes into the queue, in the order of the replies. The k-th brings about a
-//!    write-back, at once; so does a cut if anything is queued.
-//! 2. Write-backs leave one after the other, their buckets by rising number, in messages of a public size.
-//!    A few are under way, of whichever write-back: the next leaves when one of them has ended, and at the
-//!    link's pace in its turn (`turns`).
-//! 3. When all have ended, what they wrote is what the proxy names, unless that is newer already. The
-//!    older of the two is superseded by the newer.
+//! 1. A path that came back goes into the queue, in the order of the replies. The k-th brings about
+//!    a write-back, at once; so does a cut if anything is queued.
+//! 2. Write-backs leave one after the other, their buckets by rising number, in messages of a
+//!    public size. A few are under way, of whichever write-back: the next leaves when one of them
+//!    has ended, and at the link's pace in its turn (`turns`).
+//! 3. When all have ended, what they wrote is what the proxy names, unless that is newer already.
+//!    The older of the two is superseded by the newer.
 //!
-//! Where a path has shown a part of its leaf only, the union shows more: each leaf in it that no whole
-//! path accounts for has to be that of a path that fits.
+//! Where a path has shown a part of its leaf only, the union shows more: each leaf in it that no
+//! whole path accounts for has to be that of a path that fits.
 
 use std::collections::BTreeSet;
 
@@ -230,8 +231,9 @@ impl WriteBacks {
         one.last_reply = self.replies;
     }
 
-    /// Those are acknowledged of which all messages have ended, in the order of their last replies: which
-    /// those are may be known only now, if a message is of full size and no further one follows.
+    /// Those are acknowledged of which all messages have ended, in the order of their last replies:
+    /// which those are may be known only now, if a message is of full size and no further one
+    /// follows.
     fn acknowledge_ended(&mut self, tree: &mut Tree, records: u64) {
         let is_over = |one: &mut WriteBack| one.closed && one.has_ended();
         let mut over: Vec<WriteBack> = self.under_way.extract_if(.., is_over).collect();
@@ -239,8 +241,9 @@ impl WriteBacks {
         over.into_iter().for_each(|one| self.acknowledge(one, tree, records));
     }
 
-    /// What comes next is no message or reply of a write-back, but for that of time stamp `but`: replies
-    /// are taken and messages sent in one go, so a write-back that could send another and has not has none.
+    /// What comes next is no message or reply of a write-back, but for that of time stamp `but`:
+    /// replies are taken and messages sent in one go, so a write-back that could send another and
+    /// has not has none.
     pub fn close_full(
         &mut self,
         at: Nanos,
@@ -317,7 +320,8 @@ impl WriteBacks {
         self.under_way.is_empty()
     }
 
-    /// A checkpoint of now is about to be written: it refers to what all write-backs so far lead to.
+    /// A checkpoint of now is about to be written: it refers to what all write-backs so far lead
+    /// to.
     pub fn begin_saving(&mut self, tree: &Tree) {
         self.saving = Some((self.tick, tree.versions().to_vec()));
     }
@@ -327,8 +331,8 @@ impl WriteBacks {
         self.saving.take().map(|(_, versions)| versions).unwrap_or_default()
     }
 
-    /// What a checkpoint that comprises write-backs up to `tick` refers to no more and no path can name:
-    /// all records before `oldest` have their paths back.
+    /// What a checkpoint that comprises write-backs up to `tick` refers to no more and no path can
+    /// name: all records before `oldest` have their paths back.
     pub fn take_superseded(&mut self, tick: u64, oldest: u64) -> Vec<ChunkName> {
         let gone = |old: &Superseded| old.tick <= tick && old.before <= oldest;
         let names = self.superseded.iter().filter(|old| gone(old)).map(|old| old.name).collect();
@@ -346,8 +350,8 @@ impl WriteBacks {
         self.next().map(|_| self.turns.due(at)).filter(|due| *due > at)
     }
 
-    /// Whether nobody can tell at `at` if a write-back has been acknowledged: all that was seen of it has been,
-    /// and it is not the turn of what may follow.
+    /// Whether nobody can tell at `at` if a write-back has been acknowledged: all that was seen of
+    /// it has been, and it is not the turn of what may follow.
     pub fn is_open_at(&self, at: Nanos) -> bool {
         let open = |one: &WriteBack| !one.exact && one.has_ended();
         self.next().is_some_and(open) && self.turns.due(at) > at

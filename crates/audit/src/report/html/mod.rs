@@ -165,8 +165,8 @@ fn limits() -> Markup {
 const LIMITS: &[(&str, &str)] = &[
     (
         "That there is no leak.",
-        "Each check would have seen one of the size beside it; a smaller one, or one of a kind that \
-         nobody thought of, may be there.",
+        "Each check would have seen one of the size beside it; a smaller one, or one of a kind \
+         that nobody thought of, may be there.",
     ),
     (
         "Anything about other runs.",
@@ -174,8 +174,8 @@ const LIMITS: &[(&str, &str)] = &[
     ),
     (
         "Anything but the cloud's side.",
-        "The network between clients and proxy, the proxy's own machine, and what an answer makes a \
-         user do next are out of its sight.",
+        "The network between clients and proxy, the proxy's own machine, and what an answer makes \
+         a user do next are out of its sight.",
     ),
     (
         "That the recorder missed nothing.",

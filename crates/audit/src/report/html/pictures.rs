@@ -15,10 +15,10 @@ pub fn section(report: &Report) -> Markup {
                 h2 { "What was asked, what the cloud saw" }
                 p.prose {
                     "Time goes from left to right. In an amber picture each row is a record that \
-                     clients asked for: a favourite is a bright line, a scan a slope. In a blue one \
-                     each row is a place in the cloud. Blue may show the clock, the configuration, the \
-                     fixed order in which buckets are rewritten, and a new store filling from its \
-                     top; nothing of the amber beside it."
+                     clients asked for: a favourite is a bright line, a scan a slope. In a blue \
+                     one each row is a place in the cloud. Blue may show the clock, the \
+                     configuration, the fixed order in which buckets are rewritten, and a new \
+                     store filling from its top; nothing of the amber beside it."
                 }
                 @if !report.is_secret() { (nothing_told()) }
                 (legend(report.is_secret()))
@@ -49,7 +49,9 @@ fn pair(label: &Label, told: bool) -> Markup {
             }
             div.pair {
                 @match (&asked, &label.asked) {
-                    (Some(picture), Some(keys)) => (figure(picture, Side::Trusted, &asked_for(keys))),
+                    (Some(picture), Some(keys)) => {
+                        (figure(picture, Side::Trusted, &asked_for(keys)))
+                    },
                     _ => @if told { (nothing_told()) },
                 }
                 (figure(&seen, Side::Cloud, &went_by(label)))

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 
 impl StoreConfig {
     /// The public configuration for the head of a trace whose times are by `clock`. `pauses` says
-    /// whether an epoch may begin later than it could, `record_bytes` how long the configuration is in the
-    /// commit record.
+    /// whether an epoch may begin later than it could, `record_bytes` how long the configuration is
+    /// in the commit record.
     ///
     /// # Errors
     /// [`crate::error::Error::Usage`] if the shape is out of the engine's limits.

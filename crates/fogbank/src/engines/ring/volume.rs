@@ -134,12 +134,12 @@ impl VolumeTail for RingVolume {
         let (reads, writes) = (epochs.read_batches * epochs.batch, epochs.write_batch);
         let said = match (epochs.read_batches as u64 + 1) * epochs.interval_ms {
             0 => format!(
-                "epochs back to back, {reads} blocks read and {writes} written in each, {up:.2} MB up and \
-                 {down:.2} MB down; their pace shows how busy the proxy is"
+                "epochs back to back, {reads} blocks read and {writes} written in each, {up:.2} MB \
+                 up and {down:.2} MB down; their pace shows how busy the proxy is"
             ),
             ms => format!(
-                "epochs of {ms} ms, at most {reads} blocks read and {writes} written in each, {:.2} MB/s up \
-                 and {:.2} MB/s down, {}",
+                "epochs of {ms} ms, at most {reads} blocks read and {writes} written in each, \
+                 {:.2} MB/s up and {:.2} MB/s down, {}",
                 up * 1000.0 / ms as f64,
                 down * 1000.0 / ms as f64,
                 when(flow.rest_after.is_some())

@@ -1,8 +1,9 @@
 //! The bytes of a dump on their way to what decodes them.
 //!
-//! The decoder keeps its eyes shut to three things: whether the checksum is right, what follows it, and
-//! sections that belong to no key. So every byte goes through here: they are summed, what follows the end is
-//! kept from the decoder and looked at, and before each of its steps the sections ahead are.
+//! The decoder keeps its eyes shut to three things: whether the checksum is right, what follows it,
+//! and sections that belong to no key. So every byte goes through here: they are summed, what
+//! follows the end is kept from the decoder and looked at, and before each of its steps the
+//! sections ahead are.
 
 use std::cell::RefCell;
 use std::io::{self, Read};
@@ -78,8 +79,8 @@ impl<R: Read> Bytes<R> {
         Ok(there.starts_with(words))
     }
 
-    /// What the next step of the decoder would pass over that belongs to no key. Nothing of the kind stands
-    /// between keys in what Redis writes, where one step may pass over several.
+    /// What the next step of the decoder would pass over that belongs to no key. Nothing of the
+    /// kind stands between keys in what Redis writes, where one step may pass over several.
     pub fn passed_over(&self) -> io::Result<Option<&'static str>> {
         let mut inner = self.0.borrow_mut();
         let mut at = 0;
@@ -137,7 +138,8 @@ impl<R: Read> Read for Bytes<R> {
         Ok(count)
     }
 
-    /// The decoder wants all that is left after the mark of the end. That is looked at by [`Self::end`].
+    /// The decoder wants all that is left after the mark of the end. That is looked at by
+    /// [`Self::end`].
     fn read_to_end(&mut self, _: &mut Vec<u8>) -> io::Result<usize> {
         Ok(0)
     }

@@ -1,5 +1,5 @@
-//! `CLIENT`: who is connected. What a connection waits for, or holds, is told to nobody: those fields
-//! are constants.
+//! `CLIENT`: who is connected. What a connection waits for, or holds, is told to nobody: those
+//! fields are constants.
 
 use super::commands::help;
 use super::server::set_name;

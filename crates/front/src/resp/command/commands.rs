@@ -1,6 +1,7 @@
 //! `COMMAND`: what commands there are, and which of their arguments are keys.
 //!
-//! Told as Redis 7.0 tells it, but for tips, complexities and the syntax of arguments, which are left out.
+//! Told as Redis 7.0 tells it, but for tips, complexities and the syntax of arguments, which are
+//! left out.
 
 use super::docs::{Doc, doc};
 use super::syntax_error;
@@ -253,8 +254,8 @@ fn list(request: &Request) -> Outcome {
     Ok(Reply::Array(all().filter(|named| wanted(named)).map(|n| Reply::text(n.name())).collect()))
 }
 
-/// `COMMAND GETKEYS` and its like: what `show` makes of each key of the command in the arguments from the
-/// third on, and of how it is used.
+/// `COMMAND GETKEYS` and its like: what `show` makes of each key of the command in the arguments
+/// from the third on, and of how it is used.
 fn keys_of(request: &Request, show: fn(Reply, &[&'static str]) -> Reply) -> Outcome {
     const AT: usize = 2;
     let Some(top) = Named::find(request.get(AT)).filter(|named| named.sub.is_none()) else {

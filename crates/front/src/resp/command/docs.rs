@@ -1,7 +1,8 @@
 //! What each command is for, since which version Redis has it, and how it uses its keys.
 //!
-//! `RO`, `RW`, `OW` and `RM`: a key is only read, changed, replaced or removed; then what becomes of its
-//! data: it is told (`access`), changed (`update`), added to (`insert`) or taken away (`delete`).
+//! `RO`, `RW`, `OW` and `RM`: a key is only read, changed, replaced or removed; then what becomes
+//! of its data: it is told (`access`), changed (`update`), added to (`insert`) or taken away
+//! (`delete`).
 
 /// What is told of a command.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,8 @@
 //! `INFO`: what dashboards read.
 //!
-//! A figure that depends on the data or on what clients do with it is a constant here, of the form that
-//! Redis gives it: hits, keys, memory, commands. What Fogbank itself counts stands in sections of its own,
-//! the secret part of it only if that was asked for when the server was started.
+//! A figure that depends on the data or on what clients do with it is a constant here, of the form
+//! that Redis gives it: hits, keys, memory, commands. What Fogbank itself counts stands in sections
+//! of its own, the secret part of it only if that was asked for when the server was started.
 
 use super::server::REDIS_VERSION;
 use crate::resp::client::{Client, Server};

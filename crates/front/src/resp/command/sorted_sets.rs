@@ -270,7 +270,8 @@ pub fn zscan(db: &mut Db, request: &Request) -> Outcome {
     Ok(super::keys::scan_reply(next, items))
 }
 
-/// A score as ZSCAN prints it: Redis keeps whole scores of small sets as integers and shows them so.
+/// A score as ZSCAN prints it: Redis keeps whole scores of small sets as integers and shows them
+/// so.
 fn scanned_score(score: f64) -> String {
     const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
     if score == score.trunc() && score.abs() <= WHOLE_MAX {

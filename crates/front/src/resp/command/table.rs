@@ -48,8 +48,9 @@ pub struct Command {
     pub name: &'static str,
     /// Number of arguments, the name included; negative: at least so many.
     pub arity: i32,
-    /// Letters: `w`rites, `r`eads, may need `m`emory, is `f`ast, needs `n`o password, `a`dmin; and what
-    /// Redis says of its own: not in `s`cripts, while `l`oading, not in the slow log (`k`), while `b`usy.
+    /// Letters: `w`rites, `r`eads, may need `m`emory, is `f`ast, needs `n`o password, `a`dmin; and
+    /// what Redis says of its own: not in `s`cripts, while `l`oading, not in the slow log (`k`),
+    /// while `b`usy.
     pub flags: &'static str,
     /// First key, last key (negative: from the end) and step.
     pub keys: Keys,

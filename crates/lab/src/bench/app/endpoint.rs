@@ -11,7 +11,8 @@ use fogbank_workload::{Redis, redis};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// The most connections: each has two of the thousand files that a process may open on most machines.
+/// The most connections: each has two of the thousand files that a process may open on most
+/// machines.
 pub const CONNECTIONS_MAX: usize = 400;
 
 /// A front end that serves until it is closed.

@@ -1,14 +1,14 @@
 //! `fogbank bench app`: an application on several systems, one after the other in one run.
 //!
-//! 1. A system is loaded with the application's records, over no link; fogbank's tree is then used until it
-//!    is in its steady state.
-//! 2. It is measured across the link, in one or several rounds: clients that wait for their answers, or
-//!    arrivals that wait for nobody; a ramp before and after is left out.
-//! 3. The link goes, the application holds the system against its own rules, and the system ends. If a rule
-//!    does not hold, no figure is printed of any.
+//! 1. A system is loaded with the application's records, over no link; fogbank's tree is then used
+//!    until it is in its steady state.
+//! 2. It is measured across the link, in one or several rounds: clients that wait for their
+//!    answers, or arrivals that wait for nobody; a ramp before and after is left out.
+//! 3. The link goes, the application holds the system against its own rules, and the system ends.
+//!    If a rule does not hold, no figure is printed of any.
 //!
-//! There is one system at a time: epochs of Fogbank go on when nobody asks for anything, and would take the
-//! processors from whatever else was measured.
+//! There is one system at a time: epochs of Fogbank go on when nobody asks for anything, and would
+//! take the processors from whatever else was measured.
 
 mod endpoint;
 mod setting;
@@ -32,7 +32,8 @@ use super::counted::Traffic;
 /// Runs the benchmark and prints its figures.
 ///
 /// # Errors
-/// [`Error::CheckFailed`] if the application's rules do not hold; [`Error::TooFewData`] if a system committed nothing.
+/// [`Error::CheckFailed`] if the application's rules do not hold; [`Error::TooFewData`] if a system
+/// committed nothing.
 pub async fn run(args: BenchAppArgs) -> Result<()> {
     let setting = Setting::of(&args)?;
     let (epochs, kept) = (setting.epochs()?, setting.kept()?);
@@ -48,8 +49,8 @@ pub async fn run(args: BenchAppArgs) -> Result<()> {
 fn nothing(system: System) -> Error {
     let way_on = match system.is_fogbank() {
         true => {
-            "give more --seconds, or epochs with room for whole transactions: more --read-batches, larger --batch and \
-             --write-batch (`fogbank tune` says how many)"
+            "give more --seconds, or epochs with room for whole transactions: more --read-batches, \
+             larger --batch and --write-batch (`fogbank tune` says how many)"
         }
         false => "give more --seconds",
     };

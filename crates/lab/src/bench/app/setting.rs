@@ -50,8 +50,8 @@ const CLIENTS_MAX: usize = 100_000;
 const RATE_MAX: f64 = 200_000.0;
 /// Transactions that are under way at most when arrivals wait for nobody.
 const UNDER_WAY_MAX: usize = 20_000;
-/// A round trip from which on an epoch mostly waits for its messages, whatever is in it: so as much is as a small
-/// machine serves.
+/// A round trip from which on an epoch mostly waits for its messages, whatever is in it: so as much
+/// is as a small machine serves.
 pub const FAR: Duration = Duration::from_millis(5);
 
 impl Setting {
@@ -183,7 +183,8 @@ impl Epochs {
     }
 }
 
-/// The top of fogbank's tree, which its proxy keeps in memory: what is there does not cross the link.
+/// The top of fogbank's tree, which its proxy keeps in memory: what is there does not cross the
+/// link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kept {
     /// The most bytes that it may take.
@@ -282,7 +283,8 @@ fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Worklo
         Application::Freehealth => {
             let patients = positive(scale.unwrap_or(1_000))?;
             let usual = FreeHealth::default();
-            // As many patients a user as there are by default: lists by user are neither empty nor full.
+            // As many patients a user as there are by default: lists by user are neither empty nor
+            // full.
             let users = patients.div_ceil(usual.patients / usual.users).max(usual.users);
             let clinic = FreeHealth { patients, users, ..usual };
             let records = clinic.records().count();

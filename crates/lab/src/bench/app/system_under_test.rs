@@ -20,8 +20,9 @@ use crate::bench::counted::{Counted, Traffic};
 
 /// How often the baseline runs a transaction before it gives up.
 const ATTEMPTS_MAX: u32 = 1_000;
-/// Room of the baseline for what has been replaced and an older transaction may still read: one that is under way for a
-/// fifth of a second holds back what thousands of others replace, however few records there are.
+/// Room of the baseline for what has been replaced and an older transaction may still read: one
+/// that is under way for a fifth of a second holds back what thousands of others replace, however
+/// few records there are.
 const HELD_BACK: u32 = 50_000;
 /// Records that the baseline is given in one message.
 const LOADED_AT_ONCE: usize = 10_000;
@@ -107,12 +108,13 @@ impl SystemUnderTest {
         Ok(Self { system, database, far, store, standing })
     }
 
-    /// Says what would keep one of the systems from being loaded before another is measured in vain. A place that holds a
-    /// store of Fogbank's is not ours to write into, and could not be opened, since its key is elsewhere.
+    /// Says what would keep one of the systems from being loaded before another is measured in
+    /// vain. A place that holds a store of Fogbank's is not ours to write into, and could not be
+    /// opened, since its key is elsewhere.
     ///
     /// # Errors
-    /// [`Error::Usage`] for that, and for two systems that would each make one; [`Error::CannotUse`] for a server that is
-    /// not installed.
+    /// [`Error::Usage`] for that, and for two systems that would each make one;
+    /// [`Error::CannotUse`] for a server that is not installed.
     pub async fn can_be_had(setting: &Setting, clock: &Arc<dyn Clock>) -> Result<()> {
         let (url, systems) = (&setting.store, &setting.systems);
         for system in systems {
@@ -203,9 +205,9 @@ async fn fogbank(
     Ok((opened, folder))
 }
 
-/// Lets epochs go by, with nothing asked, until every path has been evicted once: buckets that were filled
-/// are not those of a tree that has been used, and memory that was never touched is slow. At an interval that
-/// may take hours, so it ends early there.
+/// Lets epochs go by, with nothing asked, until every path has been evicted once: buckets that were
+/// filled are not those of a tree that has been used, and memory that was never touched is slow. At
+/// an interval that may take hours, so it ends early there.
 async fn warm_up(opened: &Opened, clock: &Arc<dyn Clock>) -> Result<()> {
     let config = opened.config();
     let an_epoch = config.read_batches * config.batch + config.write_batch;
@@ -229,8 +231,8 @@ async fn warm_up(opened: &Opened, clock: &Arc<dyn Clock>) -> Result<()> {
     if done < epochs {
         let seconds = WARM_UP_NANOS / 1_000_000_000;
         say_error!(
-            "the rest of the warm-up is left out after {seconds} s, with {done} of {epochs} epochs: some buckets are \
-             still as they were filled; --interval-ms 0 has it whole"
+            "the rest of the warm-up is left out after {seconds} s, with {done} of {epochs} \
+             epochs: some buckets are still as they were filled; --interval-ms 0 has it whole"
         );
     }
     Ok(())

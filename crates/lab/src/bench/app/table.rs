@@ -86,7 +86,8 @@ pub fn print(
         kept.map_or(String::new(), |kept| format!("; {}", kept.words()))
     );
     say!(
-        "system            tx/s   slowest   fastest   mean ms    p50 ms    p99 ms   runs/tx  given up"
+        "system            tx/s   slowest   fastest   mean ms    p50 ms    p99 ms   runs/tx  given \
+         up"
     );
     for row in rows {
         let (all, rate) = (row.all(), row.rate());
@@ -121,7 +122,8 @@ pub fn print(
         for row in rows.iter().filter(|row| row.rate().median < SERVED * per_s) {
             let name = row.system.name();
             say!(
-                "{name}: serves less than arrives, so its latency grows for as long as it is measured"
+                "{name}: serves less than arrives, so its latency grows for as long as it is \
+                 measured"
             );
         }
     }
@@ -131,7 +133,8 @@ pub fn print(
         {
             let (first_name, name) = (first.system.name(), other.system.name());
             say!(
-                "{name} / {first_name}: {:.2}x the throughput; latency of {first_name} / {name}: {:.2}x",
+                "{name} / {first_name}: {:.2}x the throughput; latency of {first_name} / {name}: \
+                 {:.2}x",
                 other.rate().median / first.rate().median,
                 first.all().mean_ms() / other.all().mean_ms(),
             );

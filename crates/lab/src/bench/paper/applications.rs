@@ -1,9 +1,11 @@
 //! Figures 9 and 10f: applications with and without privacy, and by the length of an epoch.
 //!
-//! It is measured as `bench app` does, system after system, with each application's rules checked afterwards; what
-//! would be typed for it is told with the figure. TPC-C has two warehouses at least. Two things cannot be typed: where less
-//! than one of the paper's ten is asked for, TPC-C has one with fewer customers, orders and items; and below a hundredth of the paper's
-//! sizes stores have room for little more than their records, where `bench app` has room for what a long run makes.
+//! It is measured as `bench app` does, system after system, with each application's rules checked
+//! afterwards; what would be typed for it is told with the figure. TPC-C has two warehouses at
+//! least. Two things cannot be typed: where less than one of the paper's ten is asked for, TPC-C
+//! has one with fewer customers, orders and items; and below a hundredth of the paper's sizes
+//! stores have room for little more than their records, where `bench app` has room for what a long
+//! run makes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -231,13 +233,15 @@ fn customers(ask: &Ask) -> u32 {
     (500_000.0 * ask.scale_or(SCALE)).round().max(100.0) as u32
 }
 
-/// The paper does not tell how many it has. With a tenth of these any system is half as fast after half a minute, since
-/// what is created stays in few lists: rounds of one run could not be compared.
+/// The paper does not tell how many it has. With a tenth of these any system is half as fast after
+/// half a minute, since what is created stays in few lists: rounds of one run could not be
+/// compared.
 fn patients(ask: &Ask) -> u32 {
     (100_000.0 * ask.scale_or(SCALE)).round().max(100.0) as u32
 }
 
-/// Less than one of the paper's warehouses: a warehouse with fewer districts' customers, orders and items.
+/// Less than one of the paper's warehouses: a warehouse with fewer districts' customers, orders and
+/// items.
 fn small_warehouse(ask: &Ask) -> Option<Scale> {
     let share = 10.0 * ask.scale_or(SCALE);
     let (full, least) = (Scale::full(), Scale::small());
@@ -255,8 +259,8 @@ fn differs(ask: &Ask, kept: &Keeps) -> Vec<String> {
     let mut differs = Vec::new();
     if let Some(small) = small_warehouse(ask) {
         differs.push(format!(
-            "TPC-C with one warehouse of {} customers and {} items instead of ten whole ones: the commands \
-             load a whole one",
+            "TPC-C with one warehouse of {} customers and {} items instead of ten whole ones: the \
+             commands load a whole one",
             small.customers * small.districts,
             small.items
         ));
@@ -273,7 +277,8 @@ fn differs(ask: &Ask, kept: &Keeps) -> Vec<String> {
     }
     if ask.scale_or(SCALE) < TINY {
         differs.push(format!(
-            "stores have room for a quarter and {ROOM} records more than are loaded; those of the commands have more"
+            "stores have room for a quarter and {ROOM} records more than are loaded; those of the \
+             commands have more"
         ));
     }
     let top = |(name, kept): (&&str, &Option<Kept>)| {
@@ -283,8 +288,8 @@ fn differs(ask: &Ask, kept: &Keeps) -> Vec<String> {
     let tops: Vec<String> = kept.iter().filter_map(top).collect();
     if let (Some(cache), false) = (kept.values().flatten().next(), tops.is_empty()) {
         differs.push(format!(
-            "the proxy keeps the top levels of its tree in memory, at most {}: {}; `bench app` does so by default, the \
-             engines of figures 10a to 10e do not (--cache 0)",
+            "the proxy keeps the top levels of its tree in memory, at most {}: {}; `bench app` \
+             does so by default, the engines of figures 10a to 10e do not (--cache 0)",
             ByteSize::b(cache.cache),
             tops.join(", ")
         ));
@@ -311,8 +316,8 @@ fn more_at_a_distance(ask: &Ask) -> Option<String> {
     let more: Vec<String> = ALL.iter().filter_map(more).collect();
     (!more.is_empty()).then(|| {
         format!(
-            "at 10 ms epochs wait for their messages whatever is in them: there both systems have more clients than at \
-             0.3 ms, and ours batches that they fill: {}",
+            "at 10 ms epochs wait for their messages whatever is in them: there both systems have \
+             more clients than at 0.3 ms, and ours batches that they fill: {}",
             more.join(", ")
         )
     })

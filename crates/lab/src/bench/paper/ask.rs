@@ -1,4 +1,5 @@
-//! What is measured of every figure alike, and the named settings of the papers: all of them are here.
+//! What is measured of every figure alike, and the named settings of the papers: all of them are
+//! here.
 //!
 //! | setting | what it is |
 //! |---|---|
@@ -7,7 +8,8 @@
 //! | `obladi-wan` | 10 ms |
 //! | `obladi-dynamo` | a read takes 1 ms, a write 3 ms |
 //!
-//! Those of TaoStore's paper (`tao-wan`, `tao-dc`, `tao-k`, `tao-cache`) are profiles of `bench volume`.
+//! Those of TaoStore's paper (`tao-wan`, `tao-dc`, `tao-k`, `tao-cache`) are profiles of `bench
+//! volume`.
 
 use std::sync::Arc;
 
@@ -187,8 +189,8 @@ impl Ask {
         self.shape.capacity.unwrap_or(scaled).max(OBJECTS_MIN)
     }
 
-    /// An engine of the microbenchmarks: epochs of so many batches of `batch` and `writes` writes, as large as the
-    /// objects allow, since no epoch asks for one twice.
+    /// An engine of the microbenchmarks: epochs of so many batches of `batch` and `writes` writes,
+    /// as large as the objects allow, since no epoch asks for one twice.
     ///
     /// # Errors
     /// [`Error::Usage`] for a shape outside the engine's limits.

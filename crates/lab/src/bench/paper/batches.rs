@@ -1,8 +1,9 @@
-//! Figures 10b and 10c: throughput of the parallel engine, and the time of a batch, by the size of a batch.
+//! Figures 10b and 10c: throughput of the parallel engine, and the time of a batch, by the size of
+//! a batch.
 //!
-//! An epoch is one batch of reads, so that little else helps: buckets are held back until the end of the batch,
-//! where the paper's engine of these figures holds none back. Engines of one size after the other are loaded; each is
-//! measured at all distances.
+//! An epoch is one batch of reads, so that little else helps: buckets are held back until the end
+//! of the batch, where the paper's engine of these figures holds none back. Engines of one size
+//! after the other are loaded; each is measured at all distances.
 
 use crate::args::PaperFigure;
 use fogbank::Result;

@@ -1,8 +1,8 @@
 //! Figures 11a and 11b: what checkpoints and all of durability cost, and how long a recovery takes.
 //!
-//! Throughput is that of two engines in turns: one alone, and one with journal, commits, checkpoints and a
-//! register in memory. A recovery is that of a whole proxy that was cut off as far from its last full checkpoint as
-//! it gets (`bench recovery`), across the link.
+//! Throughput is that of two engines in turns: one alone, and one with journal, commits,
+//! checkpoints and a register in memory. A recovery is that of a whole proxy that was cut off as
+//! far from its last full checkpoint as it gets (`bench recovery`), across the link.
 
 use crate::args::PaperFigure;
 use fogbank::Result;
@@ -49,8 +49,8 @@ pub async fn checkpoints(ask: &Ask) -> Result<Figure> {
         id: PaperFigure::Checkpoints,
         title: "Throughput by how often a full checkpoint is made".into(),
         setting: format!(
-            "{}; epochs of {} batches of {} and {} writes; a full checkpoint every so many epochs, deltas at \
-             others; register in memory; {}",
+            "{}; epochs of {} batches of {} and {} writes; a full checkpoint every so many epochs, \
+             deltas at others; register in memory; {}",
             ask.engine_words(&config),
             config.read_batches,
             config.batch,
@@ -117,8 +117,8 @@ pub async fn recovery(ask: &Ask) -> Result<Figure> {
         id: PaperFigure::Recovery,
         title: "What durability costs, and how long a recovery takes".into(),
         setting: format!(
-            "{} ({}); objects of {} B; epochs of {BATCHES} batches of up to {} and {} writes, no more than there are \
-             objects; {}",
+            "{} ({}); objects of {} B; epochs of {BATCHES} batches of up to {} and {} writes, no \
+             more than there are objects; {}",
             site.place(),
             site.profile,
             config.value_size,

@@ -1,4 +1,5 @@
-//! Figures 10d and 10e: what it gains to hold buckets back until the end of an epoch, and to have longer epochs.
+//! Figures 10d and 10e: what it gains to hold buckets back until the end of an epoch, and to have
+//! longer epochs.
 
 use crate::args::PaperFigure;
 use fogbank::Result;
@@ -42,8 +43,8 @@ pub async fn buffering(ask: &Ask) -> Result<Figure> {
     steps.finish_and_clear();
     let mut differs = ask.engine_differs(&config);
     differs.push(
-        "without buffering ours waits for each eviction to be written; the paper's writes in parallel, as far as \
-         buckets allow, so more is gained here"
+        "without buffering ours waits for each eviction to be written; the paper's writes in \
+         parallel, as far as buckets allow, so more is gained here"
             .into(),
     );
     Ok(Figure {
@@ -101,13 +102,13 @@ pub async fn lengths(ask: &Ask) -> Result<Figure> {
     let mut differs = ask.engine_differs(&config);
     if let ([first, .., last], Some(longest)) = (&written[..], lengths.last()) {
         differs.push(format!(
-            "each epoch ends with its writes, however long it is: {first:.0} % of its accesses with one batch, {last:.0} % \
-             with {longest}; a write reads no path"
+            "each epoch ends with its writes, however long it is: {first:.0} % of its accesses \
+             with one batch, {last:.0} % with {longest}; a write reads no path"
         ));
     }
     differs.push(
-        "41 cells an access, which the paper tells of one batch, are moved where nothing is held back and nothing \
-         written, so they stand beside ours of that"
+        "41 cells an access, which the paper tells of one batch, are moved where nothing is held \
+         back and nothing written, so they stand beside ours of that"
             .into(),
     );
     if lengths.len() < LENGTHS.len() {

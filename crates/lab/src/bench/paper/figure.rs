@@ -1,4 +1,5 @@
-//! A figure as data: what was measured at which place, how far it spread, and what the paper tells of it.
+//! A figure as data: what was measured at which place, how far it spread, and what the paper tells
+//! of it.
 
 use crate::args::PaperFigure;
 use fogbank::{Error, Result};
@@ -125,7 +126,8 @@ impl Figure {
     /// Holds it against what a figure has to be, so that no report says what was not measured.
     ///
     /// # Errors
-    /// [`Error::TooFewData`] for a value that no round gave, [`Error::Bug`] for a figure that is none.
+    /// [`Error::TooFewData`] for a value that no round gave, [`Error::Bug`] for a figure that is
+    /// none.
     pub fn check(&self) -> Result<()> {
         let id = self.id.name();
         let bug = |what: String| Err(Error::Bug(format!("figure {id}: {what}")));

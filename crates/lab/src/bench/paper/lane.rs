@@ -94,7 +94,8 @@ impl Lane {
         Ok(Round::of(&measured))
     }
 
-    /// A round of whole cycles of `epochs`, for engines that are so slow that a second has no eviction.
+    /// A round of whole cycles of `epochs`, for engines that are so slow that a second has no
+    /// eviction.
     pub async fn cycles(&mut self, link: &LinkArgs, epochs: u64, ask: &Ask) -> Result<Round> {
         self.far.set_link(link.link()?);
         let (mut accesses, mut seconds) = (0.0, 0.0);

@@ -1,12 +1,15 @@
-//! `fogbank bench paper`: the figures of the papers that the engines are from, with our values beside theirs.
+//! `fogbank bench paper`: the figures of the papers that the engines are from, with our values
+//! beside theirs.
 //!
 //! 1. What is asked (`ask`) is checked, and the folder made, before anything is measured.
-//! 2. Figures are measured one after the other; what one figure compares is measured in turns, so that what
-//!    disturbs one of both disturbs the other (applications are not: epochs run on when nobody asks).
-//! 3. Each (`figure`) is held against what a figure has to be, printed and written as soon as it is there (`report`).
+//! 2. Figures are measured one after the other; what one figure compares is measured in turns, so
+//!    that what disturbs one of both disturbs the other (applications are not: epochs run on when
+//!    nobody asks).
+//! 3. Each (`figure`) is held against what a figure has to be, printed and written as soon as it is
+//!    there (`report`).
 //!
-//! Cells are verified and values compared with what was written in all of them, so nothing stands for the paper's
-//! `dummy`, which stores nothing; memory is the nearest.
+//! Cells are verified and values compared with what was written in all of them, so nothing stands
+//! for the paper's `dummy`, which stores nothing; memory is the nearest.
 
 mod applications;
 mod ask;
@@ -45,8 +48,8 @@ pub async fn run(args: BenchPaperArgs) -> Result<()> {
     measured
 }
 
-/// Measures figures one after the other. One that had too little time is told in the end: others may have taken an
-/// hour.
+/// Measures figures one after the other. One that had too little time is told in the end: others
+/// may have taken an hour.
 async fn measure_all(mut open: Vec<PaperFigure>, ask: &Ask, report: &mut Report) -> Result<()> {
     let mut left_out = Vec::new();
     while let Some(first) = open.first().copied() {

@@ -4,8 +4,8 @@
 //! 2. Clients run across the links; after a fifth of a round, a round is measured.
 //! 3. Sizes are a share of the paper's: both servers keep everything in this machine's memory.
 //!
-//! Figure 11 is of several servers a cloud, which this engine does not have. The drawings have no numbers; what the
-//! text tells is taken, and nothing is read off them.
+//! Figure 11 is of several servers a cloud, which this engine does not have. The drawings have no
+//! numbers; what the text tells is taken, and nothing is read off them.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -262,8 +262,8 @@ async fn point(
 
 fn setting(ask: &Ask) -> String {
     format!(
-        "engine multicloud, two fogbank-cloud processes with TLS, {CLIENTS} clients, half of the accesses write; \
-         median of {} rounds of {} s after a fifth of that",
+        "engine multicloud, two fogbank-cloud processes with TLS, {CLIENTS} clients, half of the \
+         accesses write; median of {} rounds of {} s after a fifth of that",
         ask.rounds, ask.seconds
     )
 }

@@ -1,12 +1,16 @@
-//! Figures 8 to 13 and 16 of ObliviStore's paper: `partition` on seven disks and on two solid state drives.
+//! Figures 8 to 13 and 16 of ObliviStore's paper: `partition` on seven disks and on two solid state
+//! drives.
 //!
-//! 1. Volumes are sparse (`bench/volume/sparse`): all blocks have their places from the beginning, and nothing is
-//!    loaded. Counters of partitions are spread evenly, so any span has its share of rebuilt tops.
-//! 2. After a fifth of a round, in which shuffling comes to be as far behind as it stays, a round is measured.
-//! 3. With each figure stands its bandwidth, how many tops were rebuilt, and what shuffling was behind before
-//!    and afterwards.
+//! 1. Volumes are sparse (`bench/volume/sparse`): all blocks have their places from the beginning,
+//!    and nothing is loaded. Counters of partitions are spread evenly, so any span has its share of
+//!    rebuilt tops.
+//! 2. After a fifth of a round, in which shuffling comes to be as far behind as it stays, a round
+//!    is measured.
+//! 3. With each figure stands its bandwidth, how many tops were rebuilt, and what shuffling was
+//!    behind before and afterwards.
 //!
-//! What the paper tells of these figures in words is little; the drawings have no numbers, and none is read off them.
+//! What the paper tells of these figures in words is little; the drawings have no numbers, and none
+//! is read off them.
 
 use std::time::Duration;
 
@@ -71,8 +75,8 @@ impl Media {
         }
     }
 
-    /// As many clients as are served about as soon as the paper's, by the rate of such disks; far away so many that
-    /// two round trips do not bound the rate.
+    /// As many clients as are served about as soon as the paper's, by the rate of such disks; far
+    /// away so many that two round trips do not bound the rate.
     fn clients(self, is_far: bool) -> usize {
         match (self, is_far) {
             (Self::Disks, false) => 32,

@@ -1,15 +1,16 @@
-//! Figure 10a, Obladi's figure of merit: how much faster a parallel engine is than the canonical sequential one at
-//! the same distance from its store (sections 7 and 11 of the paper).
+//! Figure 10a, Obladi's figure of merit: how much faster a parallel engine is than the canonical
+//! sequential one at the same distance from its store (sections 7 and 11 of the paper).
 //!
-//! All engines are ours, have buckets of one shape and no journal, and run over stores in memory at the far
-//! end of the same link:
+//! All engines are ours, have buckets of one shape and no journal, and run over stores in memory at
+//! the far end of the same link:
 //!
 //! 1. *in epochs*: R batches, a message a batch, buckets written once an epoch: the product's way;
-//! 2. *in parallel*: the same with epochs of one batch and no writes, so that little is gained but what a batch has
-//!    in parallel: the nearest to the paper's engine of this figure, which holds nothing back, so its values stand here;
+//! 2. *in parallel*: the same with epochs of one batch and no writes, so that little is gained but
+//!    what a batch has in parallel: the nearest to the paper's engine of this figure, which holds
+//!    nothing back, so its values stand here;
 //! 3. *of one*: the same with batches of one, so that only the levels of a path are in parallel;
-//! 4. *one at a time*: every cell read and every bucket written is a round trip, and a bucket is written as
-//!    soon as it is rewritten. Deletions and barriers cost it nothing.
+//! 4. *one at a time*: every cell read and every bucket written is a round trip, and a bucket is
+//!    written as soon as it is rewritten. Deletions and barriers cost it nothing.
 //! 5. *by paths*: the same, but what an access reads is one round trip, and so is what it writes.
 //!
 //! The sequential ones run for whole rounds of A accesses, so that each has its share of evictions.
@@ -134,8 +135,9 @@ impl Lanes {
     }
 }
 
-/// A store that is asked for one cell and given one bucket at a time while told to. What the canonical
-/// engine would do in its own time costs nothing: barriers, and deletions, which go to `near`.
+/// A store that is asked for one cell and given one bucket at a time while told to. What the
+/// canonical engine would do in its own time costs nothing: barriers, and deletions, which go to
+/// `near`.
 struct StepByStep<S> {
     inner: S,
     near: Arc<MemoryStore>,

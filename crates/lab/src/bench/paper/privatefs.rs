@@ -1,11 +1,13 @@
 //! Figures 6 to 9 of PD-ORAM's paper: clients that share a key, on one site in memory.
 //!
-//! 1. Figures 6 and 7 begin at a site that is full and whose tables are all being built (`bench/site/warm`).
+//! 1. Figures 6 and 7 begin at a site that is full and whose tables are all being built
+//!    (`bench/site/warm`).
 //! 2. Figure 8 begins at a site that nobody has used, so that it grows while clients ask.
-//! 3. Figure 9 goes on until a table of the largest level has been built, and looks at it from time to time.
+//! 3. Figure 9 goes on until a table of the largest level has been built, and looks at it from time
+//!    to time.
 //!
-//! Every read is checked. The paper goes to 1 TB, of which these are a share. Its drawings have no numbers; what its
-//! text tells is taken, and nothing is read off them.
+//! Every read is checked. The paper goes to 1 TB, of which these are a share. Its drawings have no
+//! numbers; what its text tells is taken, and nothing is read off them.
 
 use std::time::Duration;
 
@@ -125,8 +127,8 @@ pub async fn growing(ask: &Ask) -> Result<Figure> {
         id: PaperFigure::SiteGrowing,
         title: "What a query takes while the site grows".into(),
         setting: format!(
-            "engine hierarchy, {} of blocks of 4 KiB, none written at first, 10 clients, a gigabit each, \
-             {ROUND_TRIP_MS} ms away; {SPANS} spans of {} s",
+            "engine hierarchy, {} of blocks of 4 KiB, none written at first, 10 clients, a gigabit \
+             each, {ROUND_TRIP_MS} ms away; {SPANS} spans of {} s",
             size(bytes),
             ask.seconds
         ),
@@ -167,8 +169,8 @@ pub async fn progress(ask: &Ask) -> Result<Figure> {
         id: PaperFigure::SiteProgress,
         title: "How far a table of the largest level is built".into(),
         setting: format!(
-            "engine hierarchy, {} of blocks of 4 KiB, {CLIENTS_MOST} clients, a gigabit each, {ROUND_TRIP_MS} ms \
-             away; a look every {} s",
+            "engine hierarchy, {} of blocks of 4 KiB, {CLIENTS_MOST} clients, a gigabit each, \
+             {ROUND_TRIP_MS} ms away; a look every {} s",
             size(bytes),
             ask.seconds
         ),
@@ -227,8 +229,8 @@ fn link(round_trip_ms: u64) -> Link {
 
 fn setting(ask: &Ask) -> String {
     format!(
-        "engine hierarchy, blocks of 4 KiB, all written, half of the queries write, a gigabit for each client; \
-         median of {} rounds of {} s",
+        "engine hierarchy, blocks of 4 KiB, all written, half of the queries write, a gigabit for \
+         each client; median of {} rounds of {} s",
         ask.rounds, ask.seconds
     )
 }

@@ -1,5 +1,5 @@
-//! What the text of Obladi's paper tells of its figures 9 to 11. The drawings have no numbers, so nothing is read
-//! off them; what TaoStore's tells stands in [`crate::bench::volume::tao`].
+//! What the text of Obladi's paper tells of its figures 9 to 11. The drawings have no numbers, so
+//! nothing is read off them; what TaoStore's tells stands in [`crate::bench::volume::tao`].
 
 use serde::Serialize;
 
@@ -30,8 +30,8 @@ pub struct OfApplication {
     pub left_far: [Option<Published>; 2],
 }
 
-/// "Comes within 8x of NoPriv's throughput"; latency "spikes to 70x"; "within 9x of NoPrivW", whose "performance
-/// does not degrade".
+/// "Comes within 8x of NoPriv's throughput"; latency "spikes to 70x"; "within 9x of NoPrivW", whose
+/// "performance does not degrade".
 pub const TPCC: OfApplication = OfApplication {
     slower: [told(8.0, APPLICATIONS), told(9.0, APPLICATIONS)],
     later: [told(70.0, APPLICATIONS), None],
@@ -58,8 +58,8 @@ pub struct OfStore {
     pub sequential: Option<Published>,
     /// Accesses a second in parallel.
     pub parallel: Option<Published>,
-    /// How many times as fast batches of 500 are as one access at a time, where nothing is held back ("ignoring other
-    /// optimizations").
+    /// How many times as fast batches of 500 are as one access at a time, where nothing is held
+    /// back ("ignoring other optimizations").
     pub speed_up: Option<Published>,
     /// The same of batches of one; it names no store, and is taken for that of the nearest server.
     pub speed_up_of_one: Option<Published>,
@@ -69,7 +69,8 @@ pub struct OfStore {
     pub buffering: Option<Published>,
 }
 
-/// Its `dummy`, which stores nothing: "from 72K req/s to 24K req/s"; "minimal gains for dummy (1.1x)".
+/// Its `dummy`, which stores nothing: "from 72K req/s to 24K req/s"; "minimal gains for dummy
+/// (1.1x)".
 pub const DUMMY: OfStore = OfStore {
     sequential: told(72_000.0, EPOCHS),
     parallel: told(24_000.0, EPOCHS),
@@ -105,8 +106,8 @@ pub const WAN: OfStore = OfStore {
     ..SERVER
 };
 
-/// "With one batch 41 physical requests per logical operation, but only 24 with eight." The first is what Ring ORAM
-/// of that shape moves that holds nothing back and only reads;
+/// "With one batch 41 physical requests per logical operation, but only 24 with eight." The first
+/// is what Ring ORAM of that shape moves that holds nothing back and only reads;
 pub const CELLS_WRITTEN_THROUGH: Option<Published> = told(41.0, EPOCHS);
 
 /// the second is of epochs of eight batches.

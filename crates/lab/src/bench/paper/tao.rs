@@ -1,4 +1,5 @@
-//! Figure 8 of TaoStore's paper, and the same over k: what `bench volume --engine tao` measures, in rounds.
+//! Figure 8 of TaoStore's paper, and the same over k: what `bench volume --engine tao` measures, in
+//! rounds.
 
 use crate::args::{BenchCommand, PaperFigure};
 use fogbank::{Error, Result};
@@ -76,7 +77,8 @@ pub async fn caches(ask: &Ask) -> Result<[Figure; 3]> {
         differs: differs(ask).into_iter().chain(own.iter().map(|own| (*own).into())).collect(),
         panels: vec![panel],
     };
-    let whose = "the paper's cache is its server's memory and spares a disk, ours is the proxy's and spares the link";
+    let whose = "the paper's cache is its server's memory and spares a disk, ours is the proxy's \
+        and spares the link";
     let not_alike =
         "the paper's time is from its server's disk, ours includes the link: the ratio says little";
     Ok([

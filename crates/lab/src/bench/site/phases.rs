@@ -1,8 +1,8 @@
 //! What a query waits for, as the calls of its client show it, which has one under way.
 //!
 //! Its entry is appended and heard; its cells are asked for, which waits for a superblock where it
-//! is missing; they come; what was found is published. The rest of its time it waits for the results
-//! of places before its own, and for points of the grid.
+//! is missing; they come; what was found is published. The rest of its time it waits for the
+//! results of places before its own, and for points of the grid.
 
 use std::sync::Arc;
 

@@ -78,8 +78,8 @@ impl Row {
         let Self { clients, per_s, mean_ms, p99_ms, max_ms, cells: [touched, built], .. } = self;
         let kb = |bytes: f64| bytes / 1e3;
         format!(
-            "{clients:>7} {per_s:>10.1} {mean_ms:>8.1} {p99_ms:>8.1} {max_ms:>8.1} {touched:>15.1} {built:>6.1} \
-             {:>12.1} {:>9.1} {:>7.1} {:>8.1} {:>12.2} {:>12.0} %",
+            "{clients:>7} {per_s:>10.1} {mean_ms:>8.1} {p99_ms:>8.1} {max_ms:>8.1} {touched:>15.1} \
+             {built:>6.1} {:>12.1} {:>9.1} {:>7.1} {:>8.1} {:>12.2} {:>12.0} %",
             kb(self.log[0]),
             kb(self.log[1]),
             kb(self.tables),

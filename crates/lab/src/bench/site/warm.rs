@@ -98,8 +98,9 @@ impl Warm {
         Ok(Self { store, log, clock, schedule, written, passed, random, taken })
     }
 
-    /// Lets so many clients run from where the site stands, and gives what they were answered in each of
-    /// so many spans of time, one behind the other, with the places of the log at the end of each.
+    /// Lets so many clients run from where the site stands, and gives what they were answered in
+    /// each of so many spans of time, one behind the other, with the places of the log at the end
+    /// of each.
     ///
     /// # Errors
     /// As [`Warm::measure`].
@@ -205,8 +206,8 @@ impl Warm {
         Ok(measured)
     }
 
-    /// Epochs before that, as long as the table of the last level but one is built: then whatever is
-    /// built was begun by those who are measured, as at a site that goes on.
+    /// Epochs before that, as long as the table of the last level but one is built: then whatever
+    /// is built was begun by those who are measured, as at a site that goes on.
     fn warm_up_epochs(&self) -> u64 {
         let below = u32::from(self.schedule.bottom()).saturating_sub(2);
         u64::from(self.schedule.growth).pow(below) + 1

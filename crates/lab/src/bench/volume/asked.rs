@@ -204,8 +204,8 @@ pub fn shape(bytes: u64, block_bytes: u64) -> Result<ImmediateShape> {
     Ok(ImmediateShape { capacity, value_bytes: block_bytes as usize })
 }
 
-/// What was asked for; else a little less than the link carries, for what is not paced has to pass, too. Where
-/// nothing waits for points there is none.
+/// What was asked for; else a little less than the link carries, for what is not paced has to pass,
+/// too. Where nothing waits for points there is none.
 fn pace_on(link: &Link, asked: LinkRate, quantum_us: u64) -> LinkRate {
     let most =
         |bytes: Option<u64>| bytes.filter(|_| quantum_us > 0).map(|bytes| (bytes / 20 * 19).max(1));
@@ -215,8 +215,9 @@ fn pace_on(link: &Link, asked: LinkRate, quantum_us: u64) -> LinkRate {
     }
 }
 
-/// Bytes of write-backs under way: their pace is the link's, so this is only to be more than it carries until
-/// they have been acknowledged: round trips, points, a piece of a checkpoint, paths that are on their way back.
+/// Bytes of write-backs under way: their pace is the link's, so this is only to be more than it
+/// carries until they have been acknowledged: round trips, points, a piece of a checkpoint, paths
+/// that are on their way back.
 fn carried_by(link: &Link) -> Option<u64> {
     let until = 4 * link.round_trip + Duration::from_millis(10);
     let carried = link.up_bytes_per_s.map(|bytes| bytes as f64 * until.as_secs_f64());

@@ -1,5 +1,5 @@
-//! The clients: each draws a block, reads or writes it, holds what comes back against what it has to be,
-//! and goes on.
+//! The clients: each draws a block, reads or writes it, holds what comes back against what it has
+//! to be, and goes on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,8 +75,8 @@ impl<E: ImmediateEngine + 'static> Field<E> {
         Self::of_many(engine, clock, written, (0, 1))
     }
 
-    /// The same over one engine of many that serve the same blocks, by its number and how many they are:
-    /// no two of them ask for one block, so each knows what it has to find there.
+    /// The same over one engine of many that serve the same blocks, by its number and how many they
+    /// are: no two of them ask for one block, so each knows what it has to find there.
     pub fn of_many(
         engine: E,
         clock: Arc<dyn Clock>,
@@ -87,8 +87,8 @@ impl<E: ImmediateEngine + 'static> Field<E> {
         Arc::new(Self { engine, clock, written, value_bytes, share })
     }
 
-    /// Writes every block once, then as many as a quarter of them, so that the tree is in its steady
-    /// state and every bucket is stored; so many are under way.
+    /// Writes every block once, then as many as a quarter of them, so that the tree is in its
+    /// steady state and every bucket is stored; so many are under way.
     pub async fn load(
         self: &Arc<Self>,
         stream: &mut Stream,
@@ -210,8 +210,8 @@ impl Running {
         .await
     }
 
-    /// Waits as long as it is told that something is left, in nanoseconds at least, or until a client has
-    /// failed.
+    /// Waits as long as it is told that something is left, in nanoseconds at least, or until a
+    /// client has failed.
     pub async fn go_on_while(&mut self, mut left: impl FnMut() -> Nanos) -> Result<()> {
         loop {
             let wait = left().min(LOOK);

@@ -1,7 +1,8 @@
 //! Disks under a store: each serves one piece after the other, and goes to where it is first.
 //!
-//! - A chunk version lies in one piece on one disk, drawn by its name. Cells of it that are asked for in one
-//!   message are one piece if what lies between them is read over in less time than a seek takes.
+//! - A chunk version lies in one piece on one disk, drawn by its name. Cells of it that are asked
+//!   for in one message are one piece if what lies between them is read over in less time than a
+//!   seek takes.
 //! - A blob is a piece on a disk drawn by its name. Deletions cost nothing.
 //! - A call is done when its last piece is. Nothing is reordered or kept in memory.
 

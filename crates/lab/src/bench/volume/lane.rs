@@ -1,4 +1,5 @@
-//! An engine over its own store at the far end of a link, loaded once and opened anew for another k.
+//! An engine over its own store at the far end of a link, loaded once and opened anew for another
+//! k.
 //!
 //! Loading, opening and closing go over no link: only what clients do is measured.
 
@@ -283,8 +284,8 @@ mod tests {
 
     use super::*;
 
-    /// The canary of the clients' check: had the store lost the last write of every block, they would
-    /// say so, also after it was opened anew.
+    /// The canary of the clients' check: had the store lost the last write of every block, they
+    /// would say so, also after it was opened anew.
     #[tokio::test]
     async fn a_value_that_is_not_the_last_written_is_seen() {
         let shape = ImmediateShape { capacity: 16, value_bytes: 64 };
@@ -299,11 +300,12 @@ mod tests {
         assert!(matches!(seen, Err(Error::CheckFailed(_))), "{seen:?}");
     }
 
-    /// What `partition` moves is what its protocol says (section 2, c0 = 3), part by part: in virtual time, with few
-    /// accesses under way, so that a job carries out one order.
+    /// What `partition` moves is what its protocol says (section 2, c0 = 3), part by part: in
+    /// virtual time, with few accesses under way, so that a job carries out one order.
     #[tokio::test(start_paused = true)]
     async fn traffic_is_the_protocols_part_by_part() {
-        // Cells read and written by accesses and jobs, an access; a part of the journal, and 0.3 of jobs and commits.
+        // Cells read and written by accesses and jobs, an access; a part of the journal, and 0.3 of
+        // jobs and commits.
         let (blocks, read, written) = match std::env::var("FOGBANK_SIM_SCALE").is_ok() {
             false => (100_000, 9.2, 11.2),
             true => (1_000_000, 10.5, 12.6),

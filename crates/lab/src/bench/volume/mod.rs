@@ -1,12 +1,12 @@
 //! `fogbank bench volume`: clients that each wait for their answer, on the engines of volumes.
 //!
-//! 1. Load (`lane`): without a link between, every block is written once, then as many accesses as a
-//!    quarter of the blocks, so that the store is full and in its steady state. With `--sparse` a store
-//!    that is full as it is (`sparse`).
-//! 2. Measure (`clients`): across the link, each client draws a block, reads or writes it, holds what
-//!    comes back against what it has to be, and goes on. Journal and checkpoints are included. A
-//!    warm-up is left out, until the clients no longer move together. Under the link there may be disks
-//!    (`disks`). What passes is counted in between, by parts.
+//! 1. Load (`lane`): without a link between, every block is written once, then as many accesses as
+//!    a quarter of the blocks, so that the store is full and in its steady state. With `--sparse` a
+//!    store that is full as it is (`sparse`).
+//! 2. Measure (`clients`): across the link, each client draws a block, reads or writes it, holds
+//!    what comes back against what it has to be, and goes on. Journal and checkpoints are included.
+//!    A warm-up is left out, until the clients no longer move together. Under the link there may be
+//!    disks (`disks`). What passes is counted in between, by parts.
 //! 3. Go on to the next engine, over the same link with the same clients.
 
 mod asked;

@@ -1,5 +1,5 @@
-//! `ring` beside the others: a disk of epochs (`txn/ticker`), which are as large as the clients fill and
-//! follow one another without a grid.
+//! `ring` beside the others: a disk of epochs (`txn/ticker`), which are as large as the clients
+//! fill and follow one another without a grid.
 
 use bytesize::ByteSize;
 use fogbank::args::ShapeArgs;

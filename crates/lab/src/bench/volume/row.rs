@@ -39,8 +39,8 @@ pub struct Row {
 }
 
 /// The columns of [`Row::line`].
-pub const HEAD: &str = "engine      clients  accesses/s     MB/s   ms mean    ms p99    ms max  KB down: \
-                        queries shuffles   KB up: shuffles  journal checkpoints";
+pub const HEAD: &str = "engine      clients  accesses/s     MB/s   ms mean    ms p99    ms max  KB \
+                        down: queries shuffles   KB up: shuffles  journal checkpoints";
 
 impl Row {
     /// Of what was measured.
@@ -94,8 +94,8 @@ impl Row {
         let mb_s = per_s * block_bytes as f64 / 1e6;
         let kb = |bytes: f64| bytes / 1e3;
         let mut line = format!(
-            "{engine:<11} {clients:>7} {per_s:>11.1} {mb_s:>8.2} {mean_ms:>9.1} {p99_ms:>9.1} {max_ms:>9.1} \
-             {:>7.1}: {:>7.1} {:>8.1} {:>7.1}: {:>8.1} {:>8.1} {:>11.1}",
+            "{engine:<11} {clients:>7} {per_s:>11.1} {mb_s:>8.2} {mean_ms:>9.1} {p99_ms:>9.1} \
+             {max_ms:>9.1} {:>7.1}: {:>7.1} {:>8.1} {:>7.1}: {:>8.1} {:>8.1} {:>11.1}",
             kb(self.down()),
             kb(self.queries),
             kb(self.shuffles_down),

@@ -1,13 +1,13 @@
-//! A store that is full although nobody has filled it: a cell that its engine never wrote is made when it is
-//! asked for, from a seed.
+//! A store that is full although nobody has filled it: a cell that its engine never wrote is made
+//! when it is asked for, from a seed.
 //!
-//! 1. At the far end ([`Far`]) such a cell is sealed under the seed's key, at its place: the cloud's disks,
-//!    the link and whoever counts have as much to do with it as with any other.
-//! 2. At the near end ([`Near`]) it is opened, as the engine would, and becomes again what the engine expects
-//!    of a cell that it never wrote: nothing, which it takes for zeros.
+//! 1. At the far end ([`Far`]) such a cell is sealed under the seed's key, at its place: the
+//!    cloud's disks, the link and whoever counts have as much to do with it as with any other.
+//! 2. At the near end ([`Near`]) it is opened, as the engine would, and becomes again what the
+//!    engine expects of a cell that it never wrote: nothing, which it takes for zeros.
 //!
-//! Only for engines that place all blocks when a store is made. What is measured has a third cipher in it:
-//! that of the cloud, which makes cells that it would keep.
+//! Only for engines that place all blocks when a store is made. What is measured has a third cipher
+//! in it: that of the cloud, which makes cells that it would keep.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -146,8 +146,8 @@ impl MulticloudPlane {
         Ok(())
     }
 
-    /// The records of what a job carries, without the seals under those of whole levels; none if one
-    /// of these is wrong.
+    /// The records of what a job carries, without the seals under those of whole levels; none if
+    /// one of these is wrong.
     fn carried_records(&self, job: &Job) -> Option<Vec<Record>> {
         let mut rest = job.records.as_deref().unwrap_or_default();
         if job.list.is_some() {

@@ -1,5 +1,5 @@
-//! A job is committed: the journal has it, accesses take the new level, and both clouds are told when
-//! no read of before is under way.
+//! A job is committed: the journal has it, accesses take the new level, and both clouds are told
+//! when no read of before is under way.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::multicloud::plane::{Effect, MulticloudPlane};
 use crate::position::Home;
 
 impl MulticloudPlane {
-    /// Commits the jobs whose records are durable, and tells both clouds of those that no read waits
-    /// for any more.
+    /// Commits the jobs whose records are durable, and tells both clouds of those that no read
+    /// waits for any more.
     pub(in crate::multicloud) fn commit_jobs(&mut self, out: &mut Vec<Effect>) -> Result<()> {
         for partition in std::mem::take(&mut self.stored) {
             let generation = self.job(partition)?.generation;
@@ -36,8 +36,8 @@ impl MulticloudPlane {
         Ok(())
     }
 
-    /// Tells both clouds of the last commit of a partition, the first time or again. What only reads
-    /// before it could ask for is needed no more.
+    /// Tells both clouds of the last commit of a partition, the first time or again. What only
+    /// reads before it could ask for is needed no more.
     pub(in crate::multicloud) fn tell_commit(&mut self, partition: u16, out: &mut Vec<Effect>) {
         let (batch, pyramid) = (self.shape.batch(), &mut self.pyramids[usize::from(partition)]);
         let Some(generation) = pyramid.last else { return };

@@ -119,8 +119,8 @@ impl Job {
         self.blocks = going.collect();
     }
 
-    /// Over which what it waits for comes; nothing if that is the client's turn. The other cloud than
-    /// this `holder` makes a level when it has the uploads, and what the holder moves.
+    /// Over which what it waits for comes; nothing if that is the client's turn. The other cloud
+    /// than this `holder` makes a level when it has the uploads, and what the holder moves.
     pub fn path(&self, holder: usize) -> Option<Path> {
         let lacks_records = self.records.is_none() && !self.sources.0.is_empty();
         let lacks_cells = self.uploads.is_none() && self.fetched.is_none();

@@ -155,7 +155,8 @@ fn indices(canary: Canary) -> Vec<Vec<u64>> {
     counts
 }
 
-/// By how many standard deviations the chi-square of these counts is above what a uniform law gives.
+/// By how many standard deviations the chi-square of these counts is above what a uniform law
+/// gives.
 fn excess(counts: &[Vec<u64>]) -> f64 {
     let (mut sum, mut freedom) = (0.0, 0.0);
     for of in counts.iter().filter(|of| of.len() > 1 && of.iter().sum::<u64>() > 100) {

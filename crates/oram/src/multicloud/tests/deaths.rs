@@ -83,7 +83,8 @@ pub fn audit(world: &World) {
     }
 }
 
-/// The client, which saves its state now and then, dies at the effect of this number. Returns how many there were.
+/// The client, which saves its state now and then, dies at the effect of this number. Returns how
+/// many there were.
 fn client_dies(at: Option<u64>, saves: bool) -> u64 {
     let mut world = small(1, Canary::default());
     world.dies_at = at;

@@ -6,8 +6,8 @@
 //!    how many. Reads are counted by what is public, by the thing, and by the truth. (Partitions
 //!    are the auditor's: that each is uniform, whatever came before.)
 //! 3. Its score is by how many standard deviations thing and truth go together more than chance
-//!    lets them (chi-square, by Wilson and Hilferty): whatever it could learn of the thing. Two
-//!    say at once what they think: the first level that is named is the wanted one, and a shuffler that
+//!    lets them (chi-square, by Wilson and Hilferty): whatever it could learn of the thing. Two say
+//!    at once what they think: the first level that is named is the wanted one, and a shuffler that
 //!    is told 0 is told that none is. Their score is how often they are right more than by chance.
 //!
 //! A canary says how little is seen: the view of few reads is made to tell the truth as those two
@@ -90,7 +90,8 @@ impl Game {
         tables.map(|(guesser, table)| (*guesser, score(guesser, table))).collect()
     }
 
-    /// How often a guesser that says what it thinks is right more than by chance: a share of all reads.
+    /// How often a guesser that says what it thinks is right more than by chance: a share of all
+    /// reads.
     pub fn advantage(&self, cloud: usize, guesser: &str) -> f64 {
         let table = &self.clouds[cloud].tables[guesser];
         guess_of(guesser).map_or(0.0, |guess| is_right(table, guess).0)
@@ -133,7 +134,8 @@ impl Cloud {
                 (*known, *read) = (*job, Vec::new());
             }
             let is_first = (0..*place).all(|before| read.contains(&before));
-            // Of a level with fewer unread cells the first is named more often, and is wanted less often.
+            // Of a level with fewer unread cells the first is named more often, and is wanted less
+            // often.
             let public = level << 16 | read.len() as u64;
             read.push(*place);
             let truth = truth.filter(|wanted| u64::from(*wanted) == *level);
@@ -205,8 +207,8 @@ fn total(of: &BTreeMap<Option<u8>, u64>) -> u64 {
     of.values().sum()
 }
 
-/// What a guesser says who sees a thing, of those who say what they think; `Some(None)` that none is
-/// wanted.
+/// What a guesser says who sees a thing, of those who say what they think; `Some(None)` that none
+/// is wanted.
 type Guess = fn(u64) -> Option<Option<u8>>;
 
 fn guess_of(guesser: &str) -> Option<Guess> {
@@ -217,9 +219,9 @@ fn guess_of(guesser: &str) -> Option<Guess> {
     }
 }
 
-/// How often it is right more than if things and truths had nothing to do with each other, as a share of
-/// all reads, and by how many standard deviations: all that is public, and how often there was which
-/// thing and which truth, given.
+/// How often it is right more than if things and truths had nothing to do with each other, as a
+/// share of all reads, and by how many standard deviations: all that is public, and how often there
+/// was which thing and which truth, given.
 fn is_right(table: &Table, guess: Guess) -> (f64, f64) {
     let (mut excess, mut variance, mut reads) = (0.0, 0.0, 0.0);
     for things in table.values() {
@@ -288,7 +290,8 @@ fn goes_together(table: &Table) -> f64 {
     ((sum / freedom).cbrt() - (1.0 - spread)) / spread.sqrt()
 }
 
-/// So many accesses: what the clouds see, and what they would if one in so many reads told the truth.
+/// So many accesses: what the clouds see, and what they would if one in so many reads told the
+/// truth.
 pub fn game(canary: Canary, accesses: u32, tells: u64) -> [Game; 2] {
     let mut games = [Game::default(), Game { tells, ..Game::default() }];
     plays(canary, accesses, true, |world| {

@@ -1,5 +1,5 @@
-//! Each lie of a cloud at each message, for every level of the wanted block: the same check stops it
-//! after the same message, whatever was wanted, and nothing is answered of it.
+//! Each lie of a cloud at each message, for every level of the wanted block: the same check stops
+//! it after the same message, whatever was wanted, and nothing is answered of it.
 //!
 //! A liar knows its own point. What its own sum does not see it finds by solving for it. It signs
 //! what it changes. The name of a lie begins with the cloud that is to be told: S1 holds the only
@@ -526,7 +526,8 @@ pub fn outcome(
     Some(if told.get() { Outcome::Unnoticed } else { Outcome::NotTold })
 }
 
-/// Whether the lie is told without being noticed, or is noticed in different ways, by what was wanted.
+/// Whether the lie is told without being noticed, or is noticed in different ways, by what was
+/// wanted.
 #[cfg(feature = "canaries")]
 pub fn tells(lie: Box<Lie>, canary: impl Fn() -> Canary) -> bool {
     let lie = std::rc::Rc::from(lie);
@@ -579,8 +580,8 @@ fn every_lie_is_stopped_and_the_same_whatever_is_wanted() {
     }
 }
 
-/// What a liar changes and does not sign goes no farther than the other cloud: nobody is told by name
-/// but who is heard by the client itself.
+/// What a liar changes and does not sign goes no farther than the other cloud: nobody is told by
+/// name but who is heard by the client itself.
 #[test]
 fn what_is_not_signed_is_told_as_the_link() {
     let between = ["S1 blinded", "S1 moved", "S1 handed", "S2 level"];

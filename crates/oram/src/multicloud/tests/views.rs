@@ -38,8 +38,9 @@ pub fn plays(
     world
 }
 
-/// The rules for what a holder is named, over all that it has seen; the first that is broken. And by how
-/// many standard deviations the cells of reads lie before the middle of those that were left.
+/// The rules for what a holder is named, over all that it has seen; the first that is broken. And
+/// by how many standard deviations the cells of reads lie before the middle of those that were
+/// left.
 pub fn rules(world: &World) -> (Option<&'static str>, f64) {
     let (mut broken, mut excess, mut variance) = (None, 0.0, 0.0);
     let shape = world.shape;

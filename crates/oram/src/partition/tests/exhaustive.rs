@@ -1,6 +1,6 @@
-//! One partition of three levels under every schedule of so many steps: which block is asked for and what
-//! for, when a record is cut, which reply comes next. Whatever was asked, the same schedule shows the
-//! same calls, and every answer is that of a plain map.
+//! One partition of three levels under every schedule of so many steps: which block is asked for
+//! and what for, when a record is cut, which reply comes next. Whatever was asked, the same
+//! schedule shows the same calls, and every answer is that of a plain map.
 
 use std::collections::HashMap;
 

@@ -61,8 +61,8 @@ fn what_open_jobs_read_and_write_is_within_the_plan() {
     assert!(bytes <= settings.storage_bytes_max());
 }
 
-/// Blocks whose values a checkpoint holds when a cloud has read for all jobs and writes for none, until
-/// no more is cut, or so many accesses have come.
+/// Blocks whose values a checkpoint holds when a cloud has read for all jobs and writes for none,
+/// until no more is cut, or so many accesses have come.
 fn held_by_a_cut(orders_max: u64, accesses: u32) -> (usize, usize) {
     let layout = Layout::new(4_096, 2).unwrap();
     let mut harness = Harness::new(layout, 4).with_budgets(orders_max, u64::MAX);
@@ -109,8 +109,8 @@ fn a_job_takes_nothing_that_is_in_no_stash() {
     }
 }
 
-/// The first value that comes of a block is taken for the newest: levels are read from the lowest, so
-/// none may be older than one above it.
+/// The first value that comes of a block is taken for the newest: levels are read from the lowest,
+/// so none may be older than one above it.
 #[test]
 fn a_level_is_no_older_than_those_above_it() {
     let mut harness = Harness::new(one_partition(), 3);

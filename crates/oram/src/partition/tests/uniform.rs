@@ -8,7 +8,8 @@ const ACCESSES: usize = 1_000_000;
 /// An honest run passes it but for one in a billion.
 const STANDARD_DEVIATIONS: f64 = 6.0;
 
-/// By how many standard deviations the chi-square of these counts is above what a uniform law gives.
+/// By how many standard deviations the chi-square of these counts is above what a uniform law
+/// gives.
 fn excess(counts: &[u64]) -> f64 {
     let each = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
     let sum: f64 = counts.iter().map(|count| (*count as f64 - each).powi(2) / each).sum();

@@ -1,5 +1,5 @@
-//! Deltas: what a commit returns leads a restored engine to the very state of the one that wrote it,
-//! and from there through a crash in the midst of an epoch.
+//! Deltas: what a commit returns leads a restored engine to the very state of the one that wrote
+//! it, and from there through a crash in the midst of an epoch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

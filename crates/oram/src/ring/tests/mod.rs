@@ -79,7 +79,8 @@ fn leaves_of(record: &[u8]) -> Vec<u32> {
     record[1..].chunks(8).map(|r| u32::from_le_bytes(r[4..].try_into().unwrap())).collect()
 }
 
-/// Pearson's statistic of `counts` against equal expectations, in standard deviations from its mean.
+/// Pearson's statistic of `counts` against equal expectations, in standard deviations from its
+/// mean.
 fn chi_square_sigmas(counts: &[u64]) -> f64 {
     let cells = counts.len() as f64;
     let expected = counts.iter().sum::<u64>() as f64 / cells;

@@ -1,5 +1,5 @@
-//! The public state machine: knows the configuration and the leaves read, and predicts every message
-//! but the slot numbers. Written apart from the engine on purpose.
+//! The public state machine: knows the configuration and the leaves read, and predicts every
+//! message but the slot numbers. Written apart from the engine on purpose.
 
 use std::collections::{BTreeMap, BTreeSet};
 

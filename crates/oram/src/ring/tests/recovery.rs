@@ -201,8 +201,8 @@ async fn superseded_versions_go_once_their_successors_are_durable() {
     assert!(cloud.chunks().len() as u32 <= engine.geometry().stored_buckets());
 }
 
-/// A proxy that was held between its claim and its sweep, while another took the store over and went
-/// on: it does not know it yet, and what is not of its own past is not its to delete.
+/// A proxy that was held between its claim and its sweep, while another took the store over and
+/// went on: it does not know it yet, and what is not of its own past is not its to delete.
 #[tokio::test]
 async fn an_opening_that_was_overtaken_sweeps_nothing_of_the_one_after_it() {
     let cloud = Arc::new(Cloud::default());
@@ -220,8 +220,9 @@ async fn an_opening_that_was_overtaken_sweeps_nothing_of_the_one_after_it() {
     assert_eq!(cloud.chunks(), before);
 }
 
-/// A list may leave names out (`Store::list_chunks`), those of what is left over first if the cloud likes. As
-/// long as it is longer than what counts, an opening sweeps some of it and the next one goes on.
+/// A list may leave names out (`Store::list_chunks`), those of what is left over first if the cloud
+/// likes. As long as it is longer than what counts, an opening sweeps some of it and the next one
+/// goes on.
 #[tokio::test]
 async fn what_a_list_left_out_later_openings_sweep() {
     let cloud = Arc::new(Cloud::default());

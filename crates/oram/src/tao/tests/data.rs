@@ -9,8 +9,8 @@ use super::scheduler::Scheduler;
 use super::*;
 use crate::Error;
 
-/// Submits `count` accesses with up to `under_way` at once and holds every answer against the model:
-/// accesses take effect in the order of arrival.
+/// Submits `count` accesses with up to `under_way` at once and holds every answer against the
+/// model: accesses take effect in the order of arrival.
 pub async fn run(
     engine: &TaoEngine,
     model: &mut Model,

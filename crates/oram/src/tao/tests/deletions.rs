@@ -1,4 +1,5 @@
-//! Versions that a checkpoint refers to stay until the next one, in whatever order write-backs land.
+//! Versions that a checkpoint refers to stay until the next one, in whatever order write-backs
+//! land.
 
 use std::time::Duration;
 

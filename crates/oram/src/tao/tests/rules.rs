@@ -213,16 +213,16 @@ async fn nothing_leaves_after_a_lie() {
     assert_eq!(store.events.lock().len(), sent);
 }
 
-/// The same while departures wait for a checkpoint that the cloud withholds: who waits is told at once, and
-/// when the cloud lets it go on, nothing does.
+/// The same while departures wait for a checkpoint that the cloud withholds: who waits is told at
+/// once, and when the cloud lets it go on, nothing does.
 #[tokio::test(start_paused = true)]
 async fn a_lie_during_a_checkpoint_ends_everything_too() {
     let world = warm(64).await;
     let store = Scheduler::scripted(world.cloud.clone());
     let engine = world.open(store.clone(), settings(64)).await.unwrap();
     store.hold_puts(Some("checkpoint/"));
-    // The last path stays away, until an access gets none: then a cut waits, the first one for that path,
-    // the second for the checkpoint of the first.
+    // The last path stays away, until an access gets none: then a cut waits, the first one for that
+    // path, the second for the checkpoint of the first.
     let mut tickets = vec![engine.submit(Address(0), Access::Read)];
     settle().await;
     loop {
@@ -253,8 +253,8 @@ async fn a_lie_during_a_checkpoint_ends_everything_too() {
     assert_eq!(store.events.lock().len(), sent);
 }
 
-/// Of a path that is here only the lowest bucket is asked for, and all of it again when it has been written back;
-/// unless another that was asked for may bring older ones.
+/// Of a path that is here only the lowest bucket is asked for, and all of it again when it has been
+/// written back; unless another that was asked for may bring older ones.
 #[tokio::test(start_paused = true)]
 async fn what_is_here_is_not_asked_for() {
     let world = warm(64).await;
@@ -350,8 +350,8 @@ fn the_stash_stays_below_its_line() {
     }
 }
 
-/// A cloud that holds back all paths of one half of the tree, as many as may be under way, then all of the other
-/// half: blocks that are mapped there wait. The bound allows for it, and has to.
+/// A cloud that holds back all paths of one half of the tree, as many as may be under way, then all
+/// of the other half: blocks that are mapped there wait. The bound allows for it, and has to.
 #[test]
 fn the_stash_is_bounded_whatever_is_held_back() {
     let (reals, leaf_level, under_way_max) = (4, 10, 1024);
@@ -387,7 +387,8 @@ fn the_stash_is_bounded_whatever_is_held_back() {
     assert!(most > under_way_max / 2, "{most}");
 }
 
-/// At a fixed rate a decision that comes too late is for a later tick, never for a point between two.
+/// At a fixed rate a decision that comes too late is for a later tick, never for a point between
+/// two.
 #[tokio::test(start_paused = true)]
 async fn a_tick_that_was_missed_is_skipped() {
     let ms = 1_000_000;
@@ -436,7 +437,8 @@ async fn a_fixed_rate_without_a_grid_serves() {
     engine.close().await.unwrap();
 }
 
-/// What the stash may hold follows from settings that may change: an older checkpoint has fewer pieces, or more.
+/// What the stash may hold follows from settings that may change: an older checkpoint has fewer
+/// pieces, or more.
 #[test]
 fn a_checkpoint_of_another_stash_bound_is_read() {
     let shape = ImmediateShape { capacity: 1 << 12, value_bytes: 4096 };
@@ -499,7 +501,8 @@ fn a_rate_that_never_has_room_is_refused() {
     );
 }
 
-/// Work on paths that came must not decide what leaves: while they are being taken nothing is decided.
+/// Work on paths that came must not decide what leaves: while they are being taken nothing is
+/// decided.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_decided_while_paths_are_being_taken() {
     let world = warm(64).await;

@@ -1,6 +1,6 @@
 //! A clock that is only as late as whoever reads it has waited for: to a driver that takes the next
-//! point of a grid that is not past, no point ever is, so after a late reply it makes the calls that
-//! it has missed one right after the other.
+//! point of a grid that is not past, no point ever is, so after a late reply it makes the calls
+//! that it has missed one right after the other.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! An engine that is called only when the work of clients is done: what a driver does that takes the
-//! lock under which they work.
+//! An engine that is called only when the work of clients is done: what a driver does that takes
+//! the lock under which they work.
 
 use std::sync::Arc;
 

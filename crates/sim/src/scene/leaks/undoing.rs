@@ -1,5 +1,5 @@
-//! An engine that is handed its write batch only after the epoch's aborts were undone, each of which
-//! takes its time: what Obladi's prototype does.
+//! An engine that is handed its write batch only after the epoch's aborts were undone, each of
+//! which takes its time: what Obladi's prototype does.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Every leak of `partition` that has to be caught by name, with the scene under which it shows and the
-//! check that is meant for it.
+//! Every leak of `partition` that has to be caught by name, with the scene under which it shows and
+//! the check that is meant for it.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ impl Leak {
     }
 }
 
-/// The one list: every leak with its name and the check that is meant for it. One that is missing does
-/// not compile.
+/// The one list: every leak with its name and the check that is meant for it. One that is missing
+/// does not compile.
 macro_rules! leaks {
     ($($leak:ident: $name:literal, caught by $check:expr;)*) => {
         /// All leaks of the pyramids.
@@ -74,9 +74,9 @@ leaks! {
     FrontDummies: "front-dummies", caught by "slot-ranks";
 }
 
-/// Leaks of the shell that show in a trace of this engine, with their checks. The others change nothing
-/// that it does: its answers come in order from the plane, no access is asked for after another, and
-/// what is read has no pace.
+/// Leaks of the shell that show in a trace of this engine, with their checks. The others change
+/// nothing that it does: its answers come in order from the plane, no access is asked for after
+/// another, and what is read has no pace.
 pub const SHELL: [(Shell, &str); 7] = [
     (Shell::AnswerOffGrid, "on-grid"),
     (Shell::TakenByContent, "level-whole"),
@@ -87,7 +87,8 @@ pub const SHELL: [(Shell, &str); 7] = [
     (Shell::CutPutOff, "cut-due"),
 ];
 
-/// The scene under which it shows. The honest engine in it is the same with its `leak` set to `None`.
+/// The scene under which it shows. The honest engine in it is the same with its `leak` set to
+/// `None`.
 pub fn scene(leak: Leak, seed: u64) -> PartitionScene {
     let ms = Duration::from_millis;
     let usual = PartitionScene::new(Load::OneHotBlock, seed);
@@ -125,8 +126,8 @@ pub fn scene(leak: Leak, seed: u64) -> PartitionScene {
             let schedule = Schedule { every: 3, most: ms(80) };
             PartitionScene { schedule, ..on_grid(ms(2), None) }
         }
-        // Messages are held so long that a partition is asked before its commit counts, and that jobs
-        // are committed beside a checkpoint.
+        // Messages are held so long that a partition is asked before its commit counts, and that
+        // jobs are committed beside a checkpoint.
         Leak::Pyramid(Pyramid::CommitAtCut | Pyramid::DroppedEarly) => {
             let schedule = Schedule { every: 4, most: ms(400) };
             PartitionScene { schedule, ..usual }

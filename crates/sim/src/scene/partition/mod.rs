@@ -81,8 +81,8 @@ impl Played for Settings {
 }
 
 impl PartitionScene {
-    /// Five clients on a small store that checkpoints often, over a link of 8 ms with as much jitter, to
-    /// a cloud that holds one message in eight.
+    /// Five clients on a small store that checkpoints often, over a link of 8 ms with as much
+    /// jitter, to a cloud that holds one message in eight.
     ///
     /// # Panics
     /// Never: the shape is one.

@@ -1,5 +1,5 @@
-//! Every leak of `tao` that has to be caught by name, with the scene under which it shows and the check
-//! that is meant for it.
+//! Every leak of `tao` that has to be caught by name, with the scene under which it shows and the
+//! check that is meant for it.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ impl Leak {
 /// What catches a leak that no trace shows: answers are held against a model.
 pub const DATA: &str = "answers";
 
-/// The one list: every leak with its name and the check that is meant for it. One that is missing does
-/// not compile.
+/// The one list: every leak with its name and the check that is meant for it. One that is missing
+/// does not compile.
 macro_rules! leaks {
     ($($of:ident::$leak:ident: $name:literal, caught by $check:expr;)*) => {
         /// All of them.
@@ -95,7 +95,8 @@ pub fn scene(leak: Leak, seed: u64) -> TaoScene {
         }
         // Few paths at a time, so that many buckets go.
         Leak::Tree(Tree::EmptyKept) => TaoScene { load: Load::Uniform, ..alone() },
-        // Paths that come faster than they may leave, and write-backs that wait for nothing but their turn.
+        // Paths that come faster than they may leave, and write-backs that wait for nothing but
+        // their turn.
         Leak::Shell(Shell::TurnSkipped | Shell::WriteBackLate | Shell::WriteHurried) => {
             let pace = LinkRate { up_bytes_per_s: Some(200_000), down_bytes_per_s: Some(300_000) };
             let quantum = Duration::from_millis(2);

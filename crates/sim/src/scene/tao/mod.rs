@@ -53,8 +53,8 @@ impl Played for TaoSettings {
 }
 
 impl TaoScene {
-    /// Five clients on a small store that writes back and checkpoints often, over a link of 8 ms with as
-    /// much jitter, to a cloud that holds one message in eight.
+    /// Five clients on a small store that writes back and checkpoints often, over a link of 8 ms
+    /// with as much jitter, to a cloud that holds one message in eight.
     pub fn new(load: Load, seed: u64) -> Self {
         let shape = ImmediateShape { capacity: 100, value_bytes: 16 };
         let ms = Duration::from_millis;

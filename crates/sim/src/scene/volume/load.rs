@@ -1,4 +1,5 @@
-//! What clients ask for, and when: times come from the seed alone, so they are the same whatever is asked.
+//! What clients ask for, and when: times come from the seed alone, so they are the same whatever is
+//! asked.
 
 use bytes::Bytes;
 use fogbank_env::{Nanos, Stream};
@@ -23,8 +24,8 @@ pub enum Load {
     AllWrites,
     /// A few blocks by half of the accesses, all by the others; read and written.
     Mixed,
-    /// A few blocks, read or written as a whole with what was never written before: who reads tells which
-    /// write he saw.
+    /// A few blocks, read or written as a whole with what was never written before: who reads tells
+    /// which write he saw.
     Registers,
     /// A file system to which one large file is copied; one client asks.
     OneLargeFile,

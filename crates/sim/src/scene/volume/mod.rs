@@ -1,10 +1,11 @@
-//! Scenes of engines that serve accesses as they come: an engine in its store, in virtual time from one seed, with several clients, a trace of
-//! all that its cloud saw, and a scheduler who holds and reorders messages.
+//! Scenes of engines that serve accesses as they come: an engine in its store, in virtual time from
+//! one seed, with several clients, a trace of all that its cloud saw, and a scheduler who holds and
+//! reorders messages.
 //!
-//! 1. Clients submit at times that the seed says and nothing else, also while others wait; the trace has
-//!    when they ask and when they are answered.
-//! 2. Every answer is held against a model to which accesses are applied in the order in which they were
-//!    submitted.
+//! 1. Clients submit at times that the seed says and nothing else, also while others wait; the
+//!    trace has when they ask and when they are answered.
+//! 2. Every answer is held against a model to which accesses are applied in the order in which they
+//!    were submitted.
 //! 3. When all have been answered the store is closed, at a time that the scene says if it does.
 
 mod file_system;
@@ -62,8 +63,8 @@ pub trait Played: Clone + Debug + Send + Sync + 'static {
     /// Those of the engine's settings.
     fn public(&self, config_bytes: usize) -> Result<PublicConfig, SceneError>;
 
-    /// Opens a store; a leak that is to be there from the first call on is. What no message shows and a
-    /// trace is to say goes to `trace`.
+    /// Opens a store; a leak that is to be there from the first call on is. What no message shows
+    /// and a trace is to say goes to `trace`.
     async fn open(
         self,
         parts: Parts<'_>,
@@ -151,8 +152,8 @@ impl<S: Played> VolumeScene<S> {
         self.record_on(&TestStore::default(), &State::new(self), (0, path.as_ref()))
     }
 
-    /// Plays it once for every path and death, each time opening the store as the time before has left
-    /// it, with a trace of each. After a death answers are not held against the model.
+    /// Plays it once for every path and death, each time opening the store as the time before has
+    /// left it, with a trace of each. After a death answers are not held against the model.
     ///
     /// # Errors
     /// As [`VolumeScene::record`].
@@ -211,8 +212,8 @@ impl<S: Played> VolumeScene<S> {
         })?
     }
 
-    /// Lets another program than the engine have the cloud, once for every path and death, each time
-    /// as the time before has left it. It is told which time it is.
+    /// Lets another program than the engine have the cloud, once for every path and death, each
+    /// time as the time before has left it. It is told which time it is.
     ///
     /// # Errors
     /// [`SceneError`] if it cannot be set up.
@@ -285,8 +286,8 @@ impl<S: Played> VolumeScene<S> {
     }
 }
 
-/// What a program has to itself that is no engine: a cloud and time, and the trace of what passes, to
-/// which it adds marks and messages of clients.
+/// What a program has to itself that is no engine: a cloud and time, and the trace of what passes,
+/// to which it adds marks and messages of clients.
 pub struct Cloud {
     /// The cloud.
     pub store: Arc<dyn Store>,

@@ -1,5 +1,5 @@
-//! An adversary who schedules every message: a call may land late, and its reply be held back, so that
-//! replies, and what is written, come in any order.
+//! An adversary who schedules every message: a call may land late, and its reply be held back, so
+//! that replies, and what is written, come in any order.
 
 use std::sync::Arc;
 use std::time::Duration;

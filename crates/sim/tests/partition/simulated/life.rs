@@ -1,5 +1,6 @@
 //! A life of the simulator in a cloud: what it says is done, with random bytes, and it is told what
-//! happens. When all has come that comes in a moment, it decides what leaves in it, as the engine does.
+//! happens. When all has come that comes in a moment, it decides what leaves in it, as the engine
+//! does.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};

@@ -36,8 +36,8 @@ fn arrivals(path: &Path) -> VecDeque<Client> {
     events.filter_map(asked).collect()
 }
 
-/// Plays the scene, and lets the simulator write the traces of lives in which clients ask as then; it
-/// dies a little earlier. Its cloud is as slow as the engine's, by other chances.
+/// Plays the scene, and lets the simulator write the traces of lives in which clients ask as then;
+/// it dies a little earlier. Its cloud is as slow as the engine's, by other chances.
 fn simulate(scene: &PartitionScene, lives: &[(PathBuf, Option<Death>)], seed: u64) {
     let later = |death: Death| Death { call: death.call + 40, ..death };
     let of_engine = |(path, death): &(PathBuf, Option<Death>)| {
@@ -83,8 +83,8 @@ fn the_auditor_finds_nothing() {
     assert_eq!(found_in(traces), [""; 0]);
 }
 
-/// It dies twice, each time in the middle of jobs, and reads again what its journals name. Levels of
-/// some lie in several chunks.
+/// It dies twice, each time in the middle of jobs, and reads again what its journals name. Levels
+/// of some lie in several chunks.
 #[test]
 fn the_specification_follows_it_over_deaths() {
     let mut scene = PartitionScene::new(Load::Uniform, 2);
@@ -101,8 +101,8 @@ fn the_specification_follows_it_over_deaths() {
     }
 }
 
-/// The events of a trace. What leaves in one moment stands in an order that says only what it is: the
-/// specification leaves that open, and the simulator has another than the engine.
+/// The events of a trace. What leaves in one moment stands in an order that says only what it is:
+/// the specification leaves that open, and the simulator has another than the engine.
 fn in_order(path: &Path) -> Vec<Event> {
     let mut events: Vec<Event> = TraceReader::open(path).unwrap().map(Result::unwrap).collect();
     events.sort_by_key(|event| {

@@ -1,5 +1,5 @@
-//! The commit of an epoch, as far as the engine sends it: images, a barrier, the deletion of what they
-//! replace.
+//! The commit of an epoch, as far as the engine sends it: images, a barrier, the deletion of what
+//! they replace.
 
 use fogbank_env::Nanos;
 use fogbank_store::ChunkName;

@@ -1,13 +1,13 @@
 //! What may be under way beside what, and when the next of it leaves.
 //!
-//! - A batch, and the images of a commit, are several messages, `windows` of them under way at once. The
-//!   first leave together; each further one when another of them has ended.
-//! - `in_flight` read batches are under way at once. The record of a batch leaves at the first point
-//!   after the record before it was durable, all messages of that batch were made, and fewer batches
-//!   were under way; nothing but reads is then.
-//! - A commit's pieces, of a delta or a checkpoint, are under way a few at a time as well (`pieces_at_once`), but
-//!   each leaves at a point of its own, after the one before. Once it is known that one is in doubt none leaves until
-//!   it was looked for.
+//! - A batch, and the images of a commit, are several messages, `windows` of them under way at
+//!   once. The first leave together; each further one when another of them has ended.
+//! - `in_flight` read batches are under way at once. The record of a batch leaves at the first
+//!   point after the record before it was durable, all messages of that batch were made, and fewer
+//!   batches were under way; nothing but reads is then.
+//! - A commit's pieces, of a delta or a checkpoint, are under way a few at a time as well
+//!   (`pieces_at_once`), but each leaves at a point of its own, after the one before. Once it is
+//!   known that one is in doubt none leaves until it was looked for.
 
 use std::collections::VecDeque;
 

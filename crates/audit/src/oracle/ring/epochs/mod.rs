@@ -1,9 +1,10 @@
 //! The messages of an epoch: R read batches, a write batch, the commit; which of them a message is.
 //!
-//! A batch that shows nothing sends nothing. In virtual time the grid tells which batch a message is
-//! of. Otherwise it is taken for the first one it can be, and moved to a later one when it shows an
-//! eviction that falls due only there: the number of accesses is exact at every eviction that shows
-//! anything and at the commit, in between it is a lower bound. What is not shown changes nothing.
+//! A batch that shows nothing sends nothing. In virtual time the grid tells which batch a message
+//! is of. Otherwise it is taken for the first one it can be, and moved to a later one when it shows
+//! an eviction that falls due only there: the number of accesses is exact at every eviction that
+//! shows anything and at the commit, in between it is a lower bound. What is not shown changes
+//! nothing.
 
 mod commit;
 mod further;
@@ -214,8 +215,8 @@ impl Epochs {
         self.departed_of(self.batch, at, cause, out)
     }
 
-    /// A message of the vault has left: of the commit that makes an epoch count, or a deletion after
-    /// it.
+    /// A message of the vault has left: of the commit that makes an epoch count, or a deletion
+    /// after it.
     pub(in crate::oracle::ring) fn departed_after_batches(
         &mut self,
         at: Nanos,
@@ -233,8 +234,8 @@ impl Epochs {
         Ok(())
     }
 
-    /// Whether a message is another window of the open batch. Where time does not tell, and the batch
-    /// may be complete or not, the message is one if it fits.
+    /// Whether a message is another window of the open batch. Where time does not tell, and the
+    /// batch may be complete or not, the message is one if it fits.
     fn goes_on(&self, at: Nanos, reads: &[ChunkCells]) -> bool {
         let fetches = self.config.prefetch && self.is_last_read() && !self.fetched;
         let incomplete = self.config.xor || self.reads.is_open() || fetches;

@@ -1,5 +1,5 @@
-//! What falls due: evictions, every A accesses, and reshuffles of what a path wore out; and the reads of
-//! Z cells that they bring.
+//! What falls due: evictions, every A accesses, and reshuffles of what a path wore out; and the
+//! reads of Z cells that they bring.
 
 use super::{Entry, Reads, check_version, named};
 use crate::oracle::fault::{Step, fault};

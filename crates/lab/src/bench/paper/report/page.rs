@@ -22,10 +22,12 @@ pub fn html(report: &Report) -> String {
                 header {
                     h1 { "Figures of the papers, with Fogbank's values" }
                     p { "Repeat it with " code { (report.command) } }
-                    p { "Measured on " (report.machine.words()) ". Stores are in memory at the far end of a modelled \
-                         link; every value read was held against what was written." }
-                    p { "A value is the median of its rounds, least and greatest beside it. What the papers tell in \
-                         words stands beside ours; where only a drawing has it, " (SILENT) "." }
+                    p { "Measured on " (report.machine.words()) ". Stores are in memory at the far \
+                         end of a modelled link; every value read was held against what was \
+                         written." }
+                    p { "A value is the median of its rounds, least and greatest beside it. What \
+                         the papers tell in words stands beside ours; where only a drawing has \
+                         it, " (SILENT) "." }
                     nav { ul {
                         @for figure in &report.figures {
                             li { a href={ "#" (figure.id.name()) } { (of_paper(figure.id)) } ": " (figure.title) }

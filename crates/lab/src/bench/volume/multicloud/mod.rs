@@ -6,8 +6,8 @@
 //! 3. The client's link is what `--rtt-ms`, `--up-mb-s` and `--down-mb-s` say, both servers sharing
 //!    it; what the servers send each other has `--between-mb-s` each way. Then clients run.
 //!
-//! Messages are counted by what they are for (`parts`), journal and checkpoints on the trusted disk,
-//! and on the links every byte: what is left is framing, TLS among it, and commit records.
+//! Messages are counted by what they are for (`parts`), journal and checkpoints on the trusted
+//! disk, and on the links every byte: what is left is framing, TLS among it, and commit records.
 
 mod pair;
 mod parts;
@@ -66,8 +66,8 @@ fn say_point(asked: &Asked, clients: usize, measured: &Measured) {
         PARTS.iter().zip(parts).map(|(name, blocks)| format!("{name} {blocks:.3}")).collect();
     say!("            blocks of an access, client: {told:.3} ({})", of_parts.join(", "));
     say!(
-        "            with framing {framing:.3}, on the wire: {:.3} ({up:.3} up, {down:.3} down); between \
-         the clouds: {between:.2}; journal and checkpoints, on the trusted disk: {disk:.2}",
+        "            with framing {framing:.3}, on the wire: {:.3} ({up:.3} up, {down:.3} down); \
+         between the clouds: {between:.2}; journal and checkpoints, on the trusted disk: {disk:.2}",
         up + down
     );
     if asked.args.json {

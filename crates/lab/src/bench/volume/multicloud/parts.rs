@@ -1,5 +1,5 @@
-//! What a client and its two clouds say to each other, counted by what it is for: bytes of messages,
-//! as they are encoded.
+//! What a client and its two clouds say to each other, counted by what it is for: bytes of
+//! messages, as they are encoded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,12 +1,13 @@
-//! `fogbank bench volume --engine tao --profile P`: the settings of TaoStore's paper, and sweeps of them.
+//! `fogbank bench volume --engine tao --profile P`: the settings of TaoStore's paper, and sweeps of
+//! them.
 //!
 //! 1. Load and measure as for every engine (`lane`, `clients`).
-//! 2. Go on to the next point of the sweep (`setting`). Other clients use the engine as it is; another k
-//!    closes and opens the same store; another cache is another tree and is loaded anew.
+//! 2. Go on to the next point of the sweep (`setting`). Other clients use the engine as it is;
+//!    another k closes and opens the same store; another cache is another tree and is loaded anew.
 //! 3. Draw what was swept, beside what the paper tells (`figures`, `published`).
 //!
-//! The paper's cache is the storage server's memory, which spares its disk. Ours is the proxy's, which
-//! spares the link too; at the same share of the data the two are not the same thing.
+//! The paper's cache is the storage server's memory, which spares its disk. Ours is the proxy's,
+//! which spares the link too; at the same share of the data the two are not the same thing.
 
 mod figures;
 mod point;

@@ -1,5 +1,5 @@
-//! What TaoStore's paper tells of the same settings in its evaluation. Its figures have no table, so only
-//! what the text says stands here.
+//! What TaoStore's paper tells of the same settings in its evaluation. Its figures have no table,
+//! so only what the text says stands here.
 
 use super::setting::PaperLink;
 
@@ -16,8 +16,8 @@ pub struct Published {
 
 /// The clients that it goes up to.
 pub const CLIENTS_MAX: usize = 15;
-/// Figure 8 (a): clients, accesses a second, response time. That at 10 clients follows from "a decrease
-/// by 60 %" to 102 ms in the datacentre, that at 15 from "an increase by 45 %".
+/// Figure 8 (a): clients, accesses a second, response time. That at 10 clients follows from "a
+/// decrease by 60 %" to 102 ms in the datacentre, that at 15 from "an increase by 45 %".
 const WAN: [(usize, f64, f64); 3] = [(1, 17.95, 55.68), (10, 40.0, 255.0), (15, 40.0, 370.0)];
 /// The same in the datacentre.
 const DATACENTRE: [(usize, f64, f64); 1] = [(10, 97.63, 102.0)];

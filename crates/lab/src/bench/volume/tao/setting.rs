@@ -1,5 +1,5 @@
-//! What a run measures: the link, the blocks, and the points of its sweep. A profile says all of it,
-//! flags go before it, and what cannot be measured is refused before anything is loaded.
+//! What a run measures: the link, the blocks, and the points of its sweep. A profile says all of
+//! it, flags go before it, and what cannot be measured is refused before anything is loaded.
 
 use std::time::Duration;
 
