@@ -44,7 +44,7 @@ use crate::message::{
     JobRecords, Level, LevelDigest, Look, Moved, NewRecords, Place, Proof, Prove, Recall, Record,
     Records, Source, Sources, Stored, ToHolder,
 };
-use crate::shelf::{Found, Shelf};
+use crate::shelf::{Shelf, Shelved};
 use crate::signed::{Signature, UNSIGNED};
 use crate::{About, Cells, Error, Generation, Marks, Pads, Point, Result, Seed, Shape, digest};
 
@@ -105,7 +105,7 @@ impl Holder {
         shape.check()?;
         let point = Point::new(point, shape.cell_bytes());
         let shelf = Shelf::open(store, shape).await?;
-        let mut found: BTreeMap<u16, Vec<Found>> = BTreeMap::new();
+        let mut found: BTreeMap<u16, Vec<Shelved>> = BTreeMap::new();
         for level in shelf.found().await? {
             found.entry(level.partition).or_default().push(level);
         }
@@ -417,12 +417,12 @@ impl Holder {
 
 impl Held {
     /// What counts of the levels of a partition that are there, and what goes.
-    fn of(shape: &Shape, found: &[Found]) -> (Self, Vec<Generation>) {
+    fn of(shape: &Shape, found: &[Shelved]) -> (Self, Vec<Generation>) {
         let mut held = Self::default();
         let mut dropped: Vec<Generation> = Vec::new();
         // 1. Of each job the attempt with records that was named last.
         let mut jobs: BTreeMap<u64, Generation> = BTreeMap::new();
-        for Found { generation, .. } in found.iter().filter(|found| found.has_records) {
+        for Shelved { generation, .. } in found.iter().filter(|found| found.of_records) {
             let last = jobs.entry(generation.count()).or_insert(*generation);
             *last = (*last).max(*generation);
         }
@@ -437,7 +437,7 @@ impl Held {
             held.named = generation;
         }
         // 3. What else is there counts for nothing.
-        for Found { generation, .. } in found {
+        for Shelved { generation, .. } in found {
             let counts = held.made.contains_key(generation)
                 || held.live.values().any(|live| live == generation);
             if !counts {

@@ -56,7 +56,8 @@ pub use marks::Marks;
 pub use order::Order;
 pub use pad::{Pads, Seed};
 pub use shape::{Generation, Shape};
-pub use shuffler::{Shuffler, ShufflerSends};
+pub use shelf::Shelved;
+pub use shuffler::{Elsewhere, Shuffler, ShufflerSends};
 pub use sum::{About, Point, Sum, digest};
 
 /// Errors of a cloud, by blame.

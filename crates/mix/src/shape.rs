@@ -107,9 +107,18 @@ impl Shape {
     /// Evictions that a partition of a new volume has carried out: spread evenly over a cycle of
     /// refreshes, so that tops do not fall due together.
     pub fn first(&self, partition: u16) -> u64 {
-        let refreshes = self.cycle() * u64::from(self.refresh_every);
+        self.spread(partition, self.refresh_cycle()) & !(self.batch() - 1)
+    }
+
+    /// Evictions from one refresh to the next.
+    pub fn refresh_cycle(&self) -> u64 {
+        self.cycle() * u64::from(self.refresh_every)
+    }
+
+    /// A number below `bound`: those of all partitions lie evenly.
+    pub fn spread(&self, partition: u16, bound: u64) -> u64 {
         let spread = u32::from(partition).wrapping_mul(SPREAD);
-        (u64::from(spread) * refreshes) >> 32 & !(self.batch() - 1)
+        (u64::from(spread) * bound) >> 32
     }
 
     /// The level that the job ending at `count` writes.

@@ -26,15 +26,33 @@ pub struct Shelf {
     shape: Shape,
 }
 
-/// A level that is there, whole.
+/// What a chunk holds: the cells of a level, or their records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct Shelved {
     /// Of which partition.
     pub partition: u16,
-    /// The job that wrote it.
+    /// The job that wrote the level.
     pub generation: Generation,
-    /// Whether there are records for it; if not, it may be that only cells are there.
-    pub has_records: bool,
+    /// Whether it is the records; they are there only if the cells are.
+    pub of_records: bool,
+}
+
+impl Shelved {
+    /// Its chunk.
+    pub fn name(&self, shape: &Shape) -> ChunkName {
+        let count = self.generation.count();
+        let level = shape.written(count);
+        let array = array(level, shape.has_spare(level, count), self.of_records);
+        ChunkName { array, chunk: self.partition.into(), version: self.generation.0 }
+    }
+
+    /// What is in the chunk of this name, if a holder has such a one.
+    pub fn of(shape: &Shape, name: &ChunkName) -> Option<Self> {
+        let partition = u16::try_from(name.chunk).ok()?;
+        let generation = Generation(name.version);
+        let it = Self { partition, generation, of_records: name.array.0 % 2 == 1 };
+        (it.name(shape) == *name).then_some(it)
+    }
 }
 
 impl Shelf {
@@ -50,18 +68,15 @@ impl Shelf {
         Ok(shelf)
     }
 
-    /// All levels that are there.
+    /// All that is there.
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn found(&self) -> Result<Vec<Found>> {
+    pub async fn found(&self) -> Result<Vec<Shelved>> {
         let mut found = Vec::new();
         for (array, _) in self.arrays() {
-            let has_records = array.0 % 2 == 1;
             for name in self.store.list_chunks(array).await? {
-                let partition = u16::try_from(name.chunk).map_err(|_| STRANGE)?;
-                let generation = Generation(name.version);
-                found.push(Found { partition, generation, has_records });
+                found.push(Shelved::of(&self.shape, &name).ok_or(STRANGE)?);
             }
         }
         Ok(found)
@@ -178,11 +193,7 @@ impl Shelf {
     }
 
     fn name(&self, partition: u16, generation: Generation, of_records: bool) -> ChunkName {
-        let count = generation.count();
-        let level = self.shape.written(count);
-        let is_last = self.shape.has_spare(level, count);
-        let array = array(level, is_last, of_records);
-        ChunkName { array, chunk: partition.into(), version: generation.0 }
+        Shelved { partition, generation, of_records }.name(&self.shape)
     }
 
     fn arrays(&self) -> Vec<(ArrayId, ArrayShape)> {

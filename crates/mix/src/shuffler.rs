@@ -29,7 +29,7 @@ use fogbank_env::Mutex;
 
 use crate::message::{
     Across, Answer, Back, Blinded, Commit, FromShuffler, Handed, Level, Lost, Mix, Moved,
-    MovedDigest, Proof, Prove, Sources, Strip, ToShuffler, Upload, Want,
+    MovedDigest, Proof, Prove, Source, Sources, Strip, ToShuffler, Upload, Want,
 };
 use crate::reads::{Reads, Wanted};
 use crate::signed::{Signature, Signed, UNSIGNED};
@@ -44,11 +44,17 @@ pub enum ShufflerSends {
     Holder(Back),
 }
 
+/// Where levels are that nobody has put in order here: they can be made when they are asked for.
+pub trait Elsewhere: Send + Sync {
+    /// The cells of a level in storage order, without pads.
+    fn level(&self, partition: u16, level: u8, generation: Generation) -> Option<Cells>;
+}
+
 /// See the module.
-#[derive(Debug)]
 pub struct Shuffler {
     shape: Shape,
     point: Point,
+    elsewhere: Option<Arc<dyn Elsewhere>>,
     reads: Mutex<Reads>,
     /// What came for a job that the client has not told of yet, of a partition once.
     early: Mutex<VecDeque<Moved>>,
@@ -108,8 +114,13 @@ impl Shuffler {
     pub fn new(shape: Shape, point: &Seed) -> Self {
         let point = Point::new(point, shape.cell_bytes());
         let partitions = (0..shape.partitions).map(|_| Mutex::default()).collect();
-        let reads = Mutex::new(Reads::new(shape));
-        Self { shape, point, reads, early: Mutex::default(), partitions }
+        let (reads, early) = (Mutex::new(Reads::new(shape)), Mutex::default());
+        Self { shape, point, elsewhere: None, reads, early, partitions }
+    }
+
+    /// The same, beside levels that are kept elsewhere, if there are any.
+    pub fn beside(self, elsewhere: Option<Arc<dyn Elsewhere>>) -> Self {
+        Self { elsewhere, ..self }
     }
 
     /// Does what the client asks.
@@ -211,7 +222,7 @@ impl Shuffler {
             Carried::Here(Cells::new(shape.cell_bytes()))
         } else if level == shape.top() {
             Carried::Moved
-        } else if let Some(cells) = shuffled.gather(&sources, shape.cell_bytes()) {
+        } else if let Some(cells) = self.gather(shuffled, partition, &sources) {
             Carried::Here(cells)
         } else {
             sends.push(ShufflerSends::Client(Lost { partition, generation }.into()));
@@ -306,6 +317,20 @@ impl Shuffler {
         Ok(sends)
     }
 
+    /// The cells of these levels in storage order, if all are kept.
+    fn gather(&self, shuffled: &Shuffled, partition: u16, sources: &Sources) -> Option<Cells> {
+        let mut cells = Cells::new(self.shape.cell_bytes());
+        for Source { level, generation } in &sources.0 {
+            let kept = shuffled.kept.get(level).filter(|kept| kept.generation == *generation);
+            match (kept, &self.elsewhere) {
+                (Some(kept), _) => kept.append_to(&mut cells)?,
+                (None, Some(at)) => cells.append(&at.level(partition, *level, *generation)?),
+                (None, None) => return None,
+            }
+        }
+        Some(cells)
+    }
+
     fn moved_digest(&self, partition: u16, generation: Generation, cells: &Cells) -> ShufflerSends {
         let sums = cells.iter().map(|cell| self.point.sum(cell));
         let digest = digest(About::Moved(partition, generation.0), sums);
@@ -355,6 +380,19 @@ impl Shuffler {
     }
 }
 
+impl Kept {
+    /// Puts all of its cells behind these, in storage order.
+    fn append_to(&self, cells: &mut Cells) -> Option<()> {
+        for at in &self.at {
+            let cell = cells.push_zeros();
+            if let Some(at) = at {
+                cell.copy_from_slice(self.cells.get(*at as usize)?);
+            }
+        }
+        Some(())
+    }
+}
+
 impl Job {
     /// What was digested, as it came.
     fn shown(&self, shape: &Shape) -> Option<(Signature, Cells)> {
@@ -388,21 +426,11 @@ impl Shuffled {
     fn job(&mut self, generation: Generation) -> Option<&mut Job> {
         self.job.as_mut().filter(|job| job.generation == generation)
     }
+}
 
-    /// The cells of these levels in storage order, if all are kept.
-    fn gather(&self, sources: &Sources, cell_bytes: usize) -> Option<Cells> {
-        let mut cells = Cells::new(cell_bytes);
-        for source in &sources.0 {
-            let kept = self.kept.get(&source.level);
-            let kept = kept.filter(|kept| kept.generation == source.generation)?;
-            for at in &kept.at {
-                let cell = cells.push_zeros();
-                if let Some(at) = at {
-                    cell.copy_from_slice(kept.cells.get(*at as usize)?);
-                }
-            }
-        }
-        Some(cells)
+impl std::fmt::Debug for Shuffler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Shuffler(..)")
     }
 }
 

@@ -133,24 +133,10 @@ impl Uncovering {
             left.less(Work { keys: size.into(), covers: 0 })?;
             let input = self.order(generation, size).at(place);
             // 2. A cell that it carried, or an upload.
-            let (carried, from) = if level == top {
-                let known = self.lineage.rebuilds.iter();
-                let known = known.rev().find(|known| known.generation == generation);
-                let known = known.ok_or_else(|| Error::Bug("a chain is not known".into()))?;
-                let at = known.list.nth(input);
-                (known.list.count(), at.and_then(|at| cell_at(shape, &known.sources, at)))
-            } else {
-                let sources = self.lineage.sources(shape, partition, count);
-                (cells(shape, &sources), cell_at(shape, &sources, input))
-            };
-            let Some(from) = from else {
-                let index = input - carried;
-                let generation = generation.0;
-                break (index < shape.uploads(count)).then_some(UploadPlace {
-                    partition,
-                    generation,
-                    index: index as u16,
-                });
+            let from = match self.lineage.came(shape, partition, cell, input)? {
+                Came::Moved(from) => from,
+                Came::Uploaded(at) => break Some(at),
+                Came::Zeros => break None,
             };
             if level == top {
                 left.less(Work { keys: 0, covers: 2 })?;
@@ -190,6 +176,46 @@ impl Uncovering {
 
     fn pads(&self, purpose: SeedFor) -> Pads {
         Pads::new(&Seed::new(self.keys.seed(purpose)), self.shape.cell_bytes())
+    }
+}
+
+/// How what lies in a cell came there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Came {
+    /// From a cell of a level before.
+    Moved(Cell),
+    /// From the client.
+    Uploaded(UploadPlace),
+    /// From nowhere: it is zeros.
+    Zeros,
+}
+
+impl Lineage {
+    /// How what lies in `cell` came there, of which it is known which input of its job it is.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if a rebuild of the top is not known any more.
+    pub fn came(&self, shape: &Shape, partition: u16, cell: Cell, input: u32) -> Result<Came> {
+        let Cell { level, generation, .. } = cell;
+        let count = generation.count();
+        let (carried, from) = if level == shape.top() {
+            let mut known = self.rebuilds.iter().rev();
+            let known = known.find(|known| known.generation == generation);
+            let known = known.ok_or_else(|| Error::Bug("a chain is not known".into()))?;
+            let at = known.list.nth(input);
+            (known.list.count(), at.and_then(|at| cell_at(shape, &known.sources, at)))
+        } else {
+            let sources = self.sources(shape, partition, count);
+            (cells(shape, &sources), cell_at(shape, &sources, input))
+        };
+        Ok(match (from, input.saturating_sub(carried)) {
+            (Some(from), _) => Came::Moved(from),
+            (None, upload) if upload < shape.uploads(count) => {
+                let (generation, index) = (generation.0, upload as u16);
+                Came::Uploaded(UploadPlace { partition, generation, index })
+            }
+            (None, _) => Came::Zeros,
+        })
     }
 }
 

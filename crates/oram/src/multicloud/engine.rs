@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use fogbank_durable::Vault;
 use fogbank_env::{Nanos, compute};
 use fogbank_mix::Shape;
 use fogbank_mix::session::{MixCloud, Opening};
+use fogbank_store::DepartureGrid;
 
 use super::canary::Canary;
 use super::departing::Departing;
@@ -70,7 +72,6 @@ impl MulticloudEngine {
     ) -> Result<Self> {
         let Parts { vault, recovered, random, grid, progress, .. } = parts;
         let (shape, of) = (settings.public()?, settings.shape);
-        // 1. What is known of the volume.
         let ring = vault.keys();
         let (opening, keys) = (ring.current().0, Arc::new(ring.split()));
         let (records, saved) = (recovered.records, (recovered.full, opening));
@@ -81,7 +82,36 @@ impl MulticloudEngine {
             progress(replayed, records as usize);
             compute(|| replay(&mut plane, &record, &shape, of))?;
         }
-        // 2. Sessions. When both are open all that is under way is done again.
+        Self::begin(plane, records, (vault, grid), clouds).await
+    }
+
+    /// Takes a new volume on as if it were full, and an [imagined](super::Imagined) one: what both
+    /// clouds have has to be that of these settings and of the vault's keys.
+    ///
+    /// # Errors
+    /// As [`MulticloudEngine::open`].
+    pub async fn imagined(
+        settings: MulticloudSettings,
+        parts: Parts<'_>,
+        clouds: [Arc<dyn MixCloud>; 2],
+    ) -> Result<Self> {
+        let Parts { vault, random, grid, .. } = parts;
+        let keys = Arc::new(vault.keys().split());
+        let plane = compute(|| MulticloudPlane::imagined(settings, keys, random))?;
+        Self::begin(plane, 0, (vault, grid), clouds).await
+    }
+
+    /// Opens sessions, behind so many records of the journal. When both are open all that is under
+    /// way is done again.
+    async fn begin(
+        plane: MulticloudPlane,
+        records: u64,
+        (vault, grid): (Vault, DepartureGrid),
+        clouds: [Arc<dyn MixCloud>; 2],
+    ) -> Result<Self> {
+        let (settings, shape) = (plane.settings.clone(), plane.public());
+        let (ring, of) = (vault.keys(), settings.shape);
+        let opening = ring.current().0;
         let (tells, events) = Events::new(&grid);
         let link = |cloud: usize| {
             let tells = tells.clone();

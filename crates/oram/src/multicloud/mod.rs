@@ -62,6 +62,7 @@ mod checks;
 mod departing;
 mod engine;
 mod figures;
+mod imagined;
 mod job;
 mod journal;
 mod level;
@@ -84,6 +85,7 @@ mod tests;
 
 pub use chain::{Uncovered, Uncovering};
 pub use engine::MulticloudEngine;
+pub use imagined::Imagined;
 pub use journal::Entry;
 pub use plane::{Effect, MulticloudPlane};
 pub use settings::MulticloudSettings;

@@ -91,8 +91,7 @@ impl MulticloudPlane {
         random: &Randomness,
     ) -> Result<Self> {
         let shape = settings.public()?;
-        let points =
-            [0, 1].map(|cloud| Point::new(&Seed::new(keys.point(cloud)), shape.cell_bytes()));
+        let points = points(&keys, &shape);
         let mut draws = Draws::new(shape.partitions, random);
         let mut positions = Positions::new(settings.layout.blocks);
         for block in 0..settings.layout.blocks {
@@ -311,6 +310,11 @@ impl MulticloudPlane {
         opened.truncate(self.settings.shape.value_bytes);
         Ok(opened.into())
     }
+}
+
+/// The point of each cloud.
+pub fn points(keys: &SplitKeys, shape: &Shape) -> [Point; 2] {
+    [0, 1].map(|cloud| Point::new(&Seed::new(keys.point(cloud)), shape.cell_bytes()))
 }
 
 /// Of a message about a partition in which the other cloud has this role.

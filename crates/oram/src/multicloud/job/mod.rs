@@ -30,7 +30,7 @@ use crate::position::Home;
 use crate::{Error, Result};
 
 /// Stands for a dummy.
-const NOBODY: u32 = u32::MAX;
+pub const NOBODY: u32 = u32::MAX;
 
 /// See the module.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ fn write(offset: u32, bytes: &[u8]) -> Access {
 }
 
 /// Runs accesses beside a map, up to so many at once, and reads everything at the end.
-fn beside_a_map(mut world: World, accesses: u32, at_once: u32) -> World {
+pub fn beside_a_map(mut world: World, accesses: u32, at_once: u32) -> World {
     let (blocks, length) = (world.settings.layout.blocks, world.settings.shape.value_bytes);
     let mut map: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut due = VecDeque::new();

@@ -6,6 +6,7 @@ mod costs;
 mod data;
 mod deaths;
 mod game;
+mod imagined;
 mod lies;
 mod replay;
 mod views;
