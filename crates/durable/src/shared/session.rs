@@ -22,6 +22,9 @@ const SALT_BYTES: usize = 32;
 const NOBODY: u32 = u32::MAX;
 /// So that the number fits in front of a tick.
 const SESSIONS_MAX: u32 = 1 << 24;
+/// What a session's object says of one that builds; of others it says nothing, and versions of this
+/// program from before there were builders do not read it. So its length shows which it is.
+const BUILDS: &[u8] = &[1];
 
 /// A site, as one process has it.
 pub struct Site {
@@ -30,9 +33,16 @@ pub struct Site {
     parameters: SiteParameters,
     header: Digest,
     session: u32,
-    own: Arc<SessionKey>,
+    own: Session,
     ticks: Ticks,
-    others: Mutex<HashMap<u32, Arc<SessionKey>>>,
+    others: Mutex<HashMap<u32, Session>>,
+}
+
+/// What a session's object says.
+#[derive(Debug, Clone)]
+struct Session {
+    key: Arc<SessionKey>,
+    builds: bool,
 }
 
 impl Site {
@@ -102,7 +112,21 @@ impl Site {
     /// id; by blame.
     pub async fn join(
         store: Arc<dyn Store>,
+        keys: (&MasterKey, StoreId),
+        random: &mut (impl Rng + Send),
+    ) -> Result<Self> {
+        Self::join_as(store, keys, false, random).await
+    }
+
+    /// The same; the session says of itself whether it `builds`: whether it is there to do for all
+    /// what there is to do for all. Public.
+    ///
+    /// # Errors
+    /// As [`Site::join`].
+    pub async fn join_as(
+        store: Arc<dyn Store>,
         (master, id): (&MasterKey, StoreId),
+        builds: bool,
         random: &mut (impl Rng + Send),
     ) -> Result<Self> {
         let (keys, parameters, header) = Self::read(&store, master, id).await?;
@@ -113,12 +137,13 @@ impl Site {
             }
             let number = session as u32;
             let object = Object::Session(number);
-            let (salt, sealed) = sealed_first(&keys, number, object, &[], random);
+            let says = if builds { BUILDS } else { &[] };
+            let (salt, sealed) = sealed_first(&keys, number, object, says, random);
             let name = object.to_string();
             match store.blob_put(&name, sealed.into(), PutCondition::IfAbsent).await? {
                 PutOutcome::ConditionFailed => session += 1,
                 PutOutcome::Done(_) => {
-                    let own = Arc::new(keys.session(number, &salt));
+                    let own = Session { key: Arc::new(keys.session(number, &salt)), builds };
                     let others = Mutex::new(HashMap::from([(number, own.clone())]));
                     let ticks = Ticks::new(number);
                     ticks.take(1); // for its salt
@@ -143,7 +168,8 @@ impl Site {
     /// As [`Site::join`].
     pub async fn look(store: Arc<dyn Store>, (master, id): (&MasterKey, StoreId)) -> Result<Self> {
         let (keys, parameters, header) = Self::read(&store, master, id).await?;
-        let own = Arc::new(keys.session(NOBODY, &[0; SALT_BYTES]));
+        let key = Arc::new(keys.session(NOBODY, &[0; SALT_BYTES]));
+        let own = Session { key, builds: false };
         Ok(Self {
             store,
             keys: Arc::new(keys),
@@ -184,6 +210,11 @@ impl Site {
         self.session
     }
 
+    /// Whether this process's session builds.
+    pub fn builds(&self) -> bool {
+        self.own.builds
+    }
+
     /// What everybody derives from the secret.
     pub fn keys(&self) -> &Arc<SiteKeys> {
         &self.keys
@@ -196,7 +227,7 @@ impl Site {
 
     /// The key of this session.
     pub fn own(&self) -> &Arc<SessionKey> {
-        &self.own
+        &self.own.key
     }
 
     /// Takes ticks of this session; the first of them.
@@ -218,7 +249,7 @@ impl Site {
     /// # Errors
     /// As [`Site::take`].
     pub fn seal(&self, bound: &[u8], plaintext: &[u8]) -> Result<Vec<u8>> {
-        Ok(self.own.seal(self.take(1)?, bound, plaintext))
+        Ok(self.own.key.seal(self.take(1)?, bound, plaintext))
     }
 
     /// The key of a session; asked for once.
@@ -226,17 +257,29 @@ impl Site {
     /// # Errors
     /// [`Error::CloudLied`] if there is no such session.
     pub async fn key_of(&self, session: u32) -> Result<Arc<SessionKey>> {
-        if let Some(key) = self.others.lock().get(&session) {
-            return Ok(key.clone());
+        Ok(self.said(session).await?.key)
+    }
+
+    /// Whether a session builds; asked for once.
+    ///
+    /// # Errors
+    /// As [`Site::key_of`].
+    pub async fn is_builder(&self, session: u32) -> Result<bool> {
+        Ok(self.said(session).await?.builds)
+    }
+
+    async fn said(&self, session: u32) -> Result<Session> {
+        if let Some(said) = self.others.lock().get(&session) {
+            return Ok(said.clone());
         }
         let object = Object::Session(session);
         let found = self.store.blob_get(&object.to_string()).await?;
         let (bytes, _) = found.ok_or_else(|| lied("a session is hidden"))?;
         let opened = open_first(&self.keys, session, object, &bytes);
-        let (key, _) = opened.map_err(|_| lied("a session is forged"))?;
-        let key = Arc::new(key);
-        self.others.lock().insert(session, key.clone());
-        Ok(key)
+        let (key, says) = opened.map_err(|_| lied("a session is forged"))?;
+        let said = Session { key: Arc::new(key), builds: says == BUILDS };
+        self.others.lock().insert(session, said.clone());
+        Ok(said)
     }
 
     /// Opens what some session sealed, bound to `bound`.

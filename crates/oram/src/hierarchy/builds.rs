@@ -2,8 +2,9 @@
 //!
 //! 1. A build goes on from when its sources are there, or its epoch is replayed, until the
 //!    superblock is there that installs it.
-//! 2. A piece that is this session's (`whose`) is begun at once. A session that has one shows that
-//!    it lives: it logs an entry that asks for nothing if it has logged none for most of an epoch.
+//! 2. A piece that is this session's (`whose`) is begun at once. A session that has one, or builds,
+//!    shows that it lives: it logs an entry that asks for nothing if it has logged none for most of
+//!    an epoch.
 //! 3. A piece that stays late is done by others, if they do not find it, one after the other: the
 //!    sessions that live, those first that logged something last, for each piece from another one
 //!    on. The first begins after the public time. It has a *head start*, the public time and as
@@ -124,11 +125,13 @@ impl Builds {
         self.superblock.given(0).is_some_and(|given| given.session == Some(self.session))
     }
 
-    /// Whether others would take this session for one that has gone, with pieces to do.
+    /// Whether others would take this session for one that has gone, with pieces to do, or with
+    /// those that would be its own.
     pub fn is_to_speak(&self, follower: &Follower) -> bool {
         let last = follower.sessions.last_of(self.session).map_or(0, |last| last.place);
         let silent = 4 * (follower.length() - last) > 3 * u64::from(follower.schedule.epoch);
-        silent && self.under_way.values().any(|of| of.own(self.session).next().is_some())
+        let has_pieces = || self.under_way.values().any(|of| of.own(self.session).next().is_some());
+        silent && (follower.sessions.is_builder(self.session) || has_pieces())
     }
 
     /// What came of a piece that was done here; whether the table is there with it.
@@ -198,7 +201,8 @@ fn closes(follower: &Follower, number: u64, now: Nanos) -> Whose {
     let schedule = &follower.schedule;
     let first = schedule.first_of(number - 1);
     let places = std::iter::once(first..first + u64::from(schedule.epoch) / 2).collect();
-    Whose::new(schedule, 0, (places, number), (&follower.sessions, follower.length()), now)
+    let like = Table { level: 0, index: number as i64 };
+    Whose::new(schedule, like, (places, number), (&follower.sessions, follower.length()), now)
 }
 
 /// How often in the public time it is looked for what a piece needs.
@@ -215,7 +219,7 @@ impl UnderWay {
         let chunks = chunks.collect();
         let places = (pieces.places(), schedule.installed(table));
         let sessions = (&follower.sessions, follower.length());
-        let whose = Whose::new(schedule, table.level, places, sessions, now);
+        let whose = Whose::new(schedule, table, places, sessions, now);
         let (tried, next, done, here, found) = Default::default();
         Self { pieces, chunks, whose, tried, next, done, here, found }
     }

@@ -36,6 +36,8 @@ pub enum Effect {
 #[derive(Debug, Clone)]
 pub struct Client {
     session: u32,
+    /// Whether its session builds.
+    builds: bool,
     shape: ImmediateShape,
     /// Its last turn.
     turn: u64,
@@ -64,14 +66,16 @@ impl Client {
         canary: Arc<Canary>,
     ) -> Self {
         let follower = Follower::new(schedule, keys, header, block_bytes, canary);
-        Self::following(session, follower, 1)
+        Self::following((session, false), follower, 1)
     }
 
-    /// A client that follows so, and knows this superblock, under a session number of its own.
-    pub fn following(session: u32, follower: Follower, superblock: u64) -> Self {
+    /// A client that follows so, and knows this superblock, under a session number of its own, and
+    /// may be one that builds.
+    pub fn following((session, builds): (u32, bool), follower: Follower, superblock: u64) -> Self {
         let (capacity, value_bytes) = (follower.schedule.blocks, follower.block_bytes());
         Self {
             session,
+            builds,
             shape: ImmediateShape { capacity, value_bytes },
             turn: 0,
             superblock,
@@ -128,6 +132,7 @@ impl Client {
                 seen_digest: client.follower.digest(),
                 query,
                 leaves,
+                builds: client.builds,
             }));
             Ok(())
         })

@@ -22,6 +22,8 @@ pub struct Entry {
     pub query: Option<(u32, Access)>,
     /// Whether it is the session's last: its client leaves. It asks for nothing then.
     pub leaves: bool,
+    /// Whether its session is one that builds. It says so itself, before it logs anything.
+    pub builds: bool,
 }
 
 /// What is published of a place, the same by whoever does it.

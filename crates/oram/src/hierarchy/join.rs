@@ -187,6 +187,7 @@ impl At<'_> {
             seen_digest: follower.digest(),
             query: None,
             leaves: false,
+            builds: site.builds(),
         };
         let bytes = seal_entry(site, &greeting, block_bytes)?;
         let mine = digest(&[&bytes]);
@@ -195,7 +196,8 @@ impl At<'_> {
         if seen.is_some_and(|seen| place < seen.length) {
             return Err(lied("the log is shorter than this client has seen: rolled back"));
         }
-        let mut client = Client::following(site.session(), follower, number);
+        let session = (site.session(), site.builds());
+        let mut client = Client::following(session, follower, number);
         client.has_greeted(turn);
         let mut effects = Vec::new();
         while client.follower().length() <= place {

@@ -67,7 +67,9 @@ pub async fn open_entry(site: &Site, stored: &[u8], block_bytes: usize) -> Resul
     let plain = site.open(&entry_bound(turn), sealed).await?;
     let parsed = parse(&plain, block_bytes);
     let (seen, seen_digest, query, leaves) = parsed.ok_or_else(|| strange("an entry"))?;
-    Ok(Entry { session, turn: u64::from_le_bytes(*turn), seen, seen_digest, query, leaves })
+    let builds = site.is_builder(session).await?;
+    let turn = u64::from_le_bytes(*turn);
+    Ok(Entry { session, turn, seen, seen_digest, query, leaves, builds })
 }
 
 type Parsed = (u64, [u8; DIGEST_BYTES], Option<(u32, Access)>, bool);

@@ -1,11 +1,14 @@
 //! Whose each piece of a build is, and since when it is late. The first follows from the log alone,
 //! so all clients agree on it.
 //!
-//! 1. A piece is the session's that logged its first place.
-//! 2. When that session has said that it leaves, or has logged nothing for an epoch, the piece is
-//!    the session's that logs the next place, for builds of level l the l-th after that: so that
+//! 1. A piece is the session's that logged its first place; where sessions that build are there, it
+//!    is one of theirs: they take pieces in turn. One is there that has said so and logged
+//!    something within an epoch, and has not left.
+//! 2. When its session has said that it leaves, or has logged nothing for an epoch, the piece goes
+//!    by the same rule at the next place, for builds of level l at the l-th after that: so that
 //!    who is next does not get the pieces of all levels. And so on.
-//! 3. A piece is late a quarter of an epoch after its end, or after it was given away, if that is
+//! 3. Whoever has a piece keeps it while it lives, whoever comes to build meanwhile.
+//! 4. A piece is late a quarter of an epoch after its end, or after it was given away, if that is
 //!    later; but all are, when as much is left until queries need the table. Log and clients may
 //!    stand still then, so the rest goes by time (`builds`).
 //!
@@ -13,14 +16,14 @@
 //! session that has been silent since it joined: at worst it does one of them, too.
 //!
 //! # Invariants
-//! - Who is given a piece has just logged an entry.
+//! - Who is given a piece has logged an entry just before, or builds and has within an epoch.
 //! - When the log has come to where queries need the table, every piece that is not done is late.
 
 use std::ops::Range;
 
 use fogbank_env::Nanos;
 
-use super::schedule::Schedule;
+use super::schedule::{Schedule, Table};
 use super::sessions::Sessions;
 
 /// See the module.
@@ -28,6 +31,8 @@ use super::sessions::Sessions;
 pub struct Whose {
     /// Places to wait, so that no two levels are given to one session.
     level: u64,
+    /// Which of those that build has the first piece, if there are several.
+    turn: u64,
     /// T.
     epoch: u64,
     /// By piece.
@@ -50,20 +55,21 @@ pub struct Given {
 }
 
 impl Whose {
-    /// Pieces that have these places, of a build of a level whose table queries of `epoch` touch
-    /// first, as `sessions` say.
+    /// Pieces that have these places, of a build of a table that queries of `epoch` touch first, as
+    /// `sessions` say.
     pub fn new(
         schedule: &Schedule,
-        level: u8,
+        Table { level, index }: Table,
         (places, epoch): (Vec<Range<u64>>, u64),
         (sessions, length): (&Sessions, u64),
         now: Nanos,
     ) -> Self {
         let needed = schedule.first_of(epoch).saturating_sub(u64::from(schedule.epoch) / 4);
         let (level, epoch) = (level.into(), schedule.epoch.into());
-        let mut whose = Self { level, epoch, places, needed, given: Vec::new() };
+        let turn = level + index.unsigned_abs();
+        let mut whose = Self { level, turn, epoch, places, needed, given: Vec::new() };
         if let Some(place) = length.checked_sub(1) {
-            whose.begin(place, |place| sessions.at(place));
+            whose.begin(place, sessions);
             whose.find_late(place, now);
         }
         whose
@@ -77,27 +83,36 @@ impl Whose {
         is_left: impl Fn(u32) -> bool,
         now: Nanos,
     ) {
-        let session = sessions.at(place);
-        self.begin(place, |place| sessions.at(place));
-        for (number, given) in (0..).zip(&mut self.given) {
+        self.begin(place, sessions);
+        for number in 0..self.given.len() {
+            let given = self.given[number];
             let last = given.session.and_then(|session| sessions.last_of(session));
             let (last, waits) = match last {
                 Some(last) if last.leaves => (last.place, 0),
                 Some(last) => (last.place, self.epoch),
                 None => (given.since, self.epoch),
             };
-            if place > last + waits + self.level && is_left(number) {
-                *given = Given { session, since: place, late: None };
+            if place > last + waits + self.level && is_left(number as u32) {
+                let session = self.falls_to(number, place, sessions);
+                self.given[number] = Given { session, since: place, late: None };
             }
         }
         self.find_late(place, now);
     }
 
-    fn begin(&mut self, place: u64, at: impl Fn(u64) -> Option<u32>) {
+    /// To whom a piece falls that begins at a place, or is nobody's any more.
+    fn falls_to(&self, number: usize, place: u64, sessions: &Sessions) -> Option<u32> {
+        let logged = sessions.at(place)?;
+        let builders = sessions.builders_at(place, self.epoch);
+        let turn = (self.turn + number as u64) % builders.len().max(1) as u64;
+        Some(builders.get(turn as usize).copied().unwrap_or(logged))
+    }
+
+    fn begin(&mut self, place: u64, sessions: &Sessions) {
         while let Some(places) = self.places.get(self.given.len())
             && places.start <= place
         {
-            let session = at(places.start);
+            let session = self.falls_to(self.given.len(), places.start, sessions);
             let since = session.map_or(place, |_| places.start);
             self.given.push(Given { session, since, late: None });
         }

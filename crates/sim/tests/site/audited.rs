@@ -92,6 +92,32 @@ async fn clients_that_die_show_nothing_else() {
     }
 }
 
+/// Whoever builds for others shows what it says that it does, though some of those die, too.
+#[tokio::test(start_paused = true)]
+async fn builders_show_what_the_specification_says_and_nothing_else() {
+    for (seed, die_at) in [
+        (110, &[u64::MAX][..]),
+        (111, &[u64::MAX]),
+        (112, &[u64::MAX, u64::MAX]),
+        (113, &[150, u64::MAX]),
+        (114, &[200]),
+        (115, &[90]),
+        (116, &[120, 240]),
+        (117, &[300, 310]),
+    ] {
+        let (world, mut builders) = (World::recorded(seed), Vec::new());
+        for dies_at in die_at {
+            builders.push(world.join_to_build(*dies_at).await.unwrap());
+        }
+        worked(&world, 2, 100).await;
+        worked(&world, 3, 100).await;
+        for builder in builders {
+            let _or_has_died = builder.close().await;
+        }
+        assert_eq!(found(&world).await, [""; 0], "seed {seed}, killed at {die_at:?}");
+    }
+}
+
 /// Of clients that leak in what the server sees some rule says so by its name.
 #[cfg(feature = "canaries")]
 #[tokio::test(start_paused = true)]

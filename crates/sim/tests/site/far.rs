@@ -1,13 +1,14 @@
 //! A site in memory with clients at the ends of links of their own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use fogbank_durable::shared::{MemorySeen, Site, SiteParameters};
 use fogbank_env::{Clock, Nanos, Purpose, Randomness, SystemClock};
-use fogbank_oram::hierarchy::HierarchyEngine;
+use fogbank_oram::hierarchy::{HierarchyEngine, arrays_of};
 use fogbank_oram::{Access, Address, ImmediateEngine};
-use fogbank_store::{BlobLog, Delay, DepartureGrid, Link, Log, MemoryStore, Store};
+use fogbank_store::{BlobLog, Call, Delay, DepartureGrid, Faulty, Link, Log, MemoryStore, Store};
 use rand_core::Rng;
 
 use crate::world::{SITE, master};
@@ -18,12 +19,15 @@ pub struct Far {
     store: Arc<dyn Store>,
     log: Arc<dyn Log>,
     clients: u64,
+    cell_bytes: u64,
 }
 
 /// A client and its link.
 pub struct Client {
     pub engine: Arc<HierarchyEngine>,
     pub way: Arc<Delay<Arc<dyn Store>>>,
+    /// Cells that it has written.
+    pub written: Arc<AtomicU64>,
 }
 
 impl Far {
@@ -33,20 +37,36 @@ impl Far {
         Site::create(&store, (&master(), SITE), parameters, &mut salts).await.unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let log = BlobLog::open(store.clone(), clock.clone(), 1 << 40).await.unwrap();
-        Self { clock, store, log: Arc::new(log), clients: 0 }
+        let cell_bytes = arrays_of(&parameters).unwrap().1 as u64;
+        Self { clock, store, log: Arc::new(log), clients: 0, cell_bytes }
     }
 
     pub async fn join(&mut self, link: Link) -> Client {
+        self.join_as(link, false).await
+    }
+
+    /// One that may be there to build.
+    pub async fn join_as(&mut self, link: Link, builds: bool) -> Client {
         self.clients += 1;
         let random = Randomness::repeatable(self.clients);
         let faults = random.stream(Purpose::Faults);
         let way = Arc::new(Delay::new(self.store.clone(), self.clock.clone(), link, faults));
         let log = Arc::new(way.far_log(self.log.clone()));
         let mut salts = random.stream(Purpose::Incarnation);
-        let site = Site::join(way.clone(), (&master(), SITE), &mut salts).await.unwrap();
+        let (written, cell_bytes) = (Arc::new(AtomicU64::new(0)), self.cell_bytes);
+        let (counted, counts) = (Faulty::new(way.clone()), written.clone());
+        counted.on_call(move |call, _| {
+            if let Call::WriteChunks(writes) = call {
+                let bytes: usize = writes.iter().map(|write| write.data.len()).sum();
+                counts.fetch_add(bytes as u64 / cell_bytes, Ordering::Relaxed);
+            }
+            None
+        });
+        let keys = (&master(), SITE);
+        let site = Site::join_as(Arc::new(counted), keys, builds, &mut salts).await.unwrap();
         let grid = DepartureGrid::new(self.clock.clone(), Duration::from_millis(1));
         let engine = HierarchyEngine::open(site, log, Arc::new(MemorySeen::default()), grid);
-        Client { engine: Arc::new(engine.await.unwrap()), way }
+        Client { engine: Arc::new(engine.await.unwrap()), way, written }
     }
 }
 

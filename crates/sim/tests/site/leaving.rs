@@ -15,7 +15,7 @@ const EPOCH: u32 = 32;
 /// So many that levels 0 to 6 are there.
 const BLOCKS: u32 = EPOCH << 6;
 /// Far enough that a whole table of the largest level takes seconds.
-const LINK: Link = Link {
+pub const LINK: Link = Link {
     round_trip: Duration::from_millis(20),
     jitter: Duration::ZERO,
     read: Duration::ZERO,
@@ -26,7 +26,7 @@ const LINK: Link = Link {
     resend: Link::RESEND,
 };
 
-const SITE: SiteParameters = SiteParameters {
+pub const SITE: SiteParameters = SiteParameters {
     blocks: BLOCKS,
     block_bytes: 1_024,
     epoch: EPOCH,

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
 mod audited;
+mod builder;
 mod far;
 mod image;
 mod leaving;

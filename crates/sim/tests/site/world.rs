@@ -15,7 +15,8 @@ use fogbank_oram::hierarchy::{
 use fogbank_seal::{MasterKey, StoreId};
 use fogbank_store::trace::{TraceClock, TraceOptions, TraceWriter};
 use fogbank_store::{
-    ArrayId, BlobLog, Delay, DepartureGrid, Link, Log, MemoryStore, Recorded, RecordedLog, Store,
+    ArrayId, BlobLog, Delay, DepartureGrid, Fault, Faulty, Link, Log, MemoryStore, Recorded,
+    RecordedLog, Store,
 };
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
@@ -169,6 +170,20 @@ impl World {
         seen: Arc<dyn SeenRegister>,
         round_trip: Duration,
     ) -> Result<Arc<HierarchyEngine>, Error> {
+        self.enter(seen, round_trip, None).await
+    }
+
+    /// One that builds, until it dies at a call to the store, if it lives so long.
+    pub async fn join_to_build(&self, dies_at: u64) -> Result<Arc<HierarchyEngine>, Error> {
+        self.enter(self.register(), LATE / 4, Some(dies_at)).await
+    }
+
+    async fn enter(
+        &self,
+        seen: Arc<dyn SeenRegister>,
+        round_trip: Duration,
+        builds: Option<u64>,
+    ) -> Result<Arc<HierarchyEngine>, Error> {
         let number = {
             let joined = self.joined.lock();
             joined.set(joined.get() + 1);
@@ -186,13 +201,17 @@ impl World {
         ));
         let late = LATE.as_nanos() as u64;
         let log = Arc::new(SlowLog::new(log, random.split(1).stream(Purpose::Faults), late));
+        let store: Arc<dyn Store> = match builds {
+            Some(dies_at) => Arc::new(Faulty::dying(store, dies_at, Fault::After)),
+            None => store,
+        };
         let (store, log) = self.recorder(number, (store, log));
         let page = Page::of(&self.ledger);
         let (inner, touches) = (store, self.touches.clone());
         let store: Arc<dyn Store> = Arc::new(Noted { inner, page: page.clone(), touches });
         let log = Arc::new(NotedLog { log, page });
         let mut salts = random.stream(Purpose::Incarnation);
-        let site = Site::join(store, (&master(), SITE), &mut salts).await?;
+        let site = Site::join_as(store, (&master(), SITE), builds.is_some(), &mut salts).await?;
         let quantum = Duration::from_millis([0, 1, 5][self.seed as usize % 3]);
         let grid = DepartureGrid::new(clock, quantum);
         Ok(Arc::new(open(site, (log, seen), grid, self.leak).await?))

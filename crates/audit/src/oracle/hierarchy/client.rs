@@ -13,6 +13,8 @@ use crate::oracle::fault::{Step, fault};
 pub struct Client {
     /// Once it has put its salt.
     pub session: Option<u32>,
+    /// Whether its salt said that it builds.
+    pub builds: bool,
     /// Of its turns so far: what was sealed. Turn n stands at n - 1.
     pub turns: Vec<u64>,
     /// Entries that it has heard end here; it knows nothing from before `from`.

@@ -19,6 +19,8 @@ pub enum Named {
 
 /// Bytes in front of what a session seals first.
 const SALT_BYTES: u64 = 32;
+/// What a session's object has more of one that builds.
+pub const BUILDS_BYTES: u64 = 1;
 /// Of a superblock: number, two digests, a count; and a digest for each table.
 const SUPERBLOCK_BYTES: u64 = 76;
 const DIGEST_BYTES: u64 = 32;
@@ -58,7 +60,7 @@ impl Named {
         fields.next().is_none().then_some(named)
     }
 
-    /// Bytes of what stands under it. Public, as all of this is.
+    /// Bytes of what stands under it, but that of a session that builds. Public, as all of this is.
     pub fn bytes(&self, layout: &Layout) -> u64 {
         let versions = |cells: u64, level| 8 * cells.div_ceil(layout.chunk_cells(level).into());
         let plain = match *self {

@@ -7,7 +7,7 @@ use fogbank_store::trace::Condition;
 use super::Hierarchy;
 use super::cells::TICK_BITS;
 use super::layout::Table;
-use super::named::Named;
+use super::named::{BUILDS_BYTES, Named};
 use crate::oracle::fault::{Step, Stop, fault};
 use crate::{Observation, Observer};
 
@@ -25,11 +25,12 @@ impl Hierarchy {
             return fault("put-if-absent", "a put if absent", format!("{condition:?} of {name}"));
         }
         let due = named.bytes(&self.layout);
-        if bytes != due {
+        let builds = matches!(named, Named::Session(_)) && bytes == due + BUILDS_BYTES;
+        if bytes != due && !builds {
             return fault("object-bytes", due.to_string(), format!("{bytes} of {name}"));
         }
         let kind = match named {
-            Named::Session(_) => "session",
+            Named::Session(_) if !builds => "session",
             Named::Claim(..) => "claim",
             Named::Marks(_) => "marks",
             _ => "", // of several sizes, which were held against the public ones just now
@@ -46,7 +47,10 @@ impl Hierarchy {
         let length = client.length;
         match named {
             Named::Header => fault("call-of-site", "no header", name),
-            Named::Session(_) if client.session.is_none() => Ok(()),
+            Named::Session(_) if client.session.is_none() => {
+                client.builds = builds;
+                Ok(())
+            }
             Named::Session(_) => fault("session-once", "no other session", name),
             Named::Superblock(number) => {
                 let first = layout.first_of(number.saturating_sub(1));
@@ -123,7 +127,12 @@ impl Hierarchy {
         }
         let client = self.clients.entry(who).or_default();
         match named {
-            Named::Session(number) if is_done => client.session = Some(number),
+            Named::Session(number) if is_done => {
+                client.session = Some(number);
+                if client.builds {
+                    self.sessions.builds(number);
+                }
+            }
             Named::Superblock(number) => {
                 client.knows(&layout, number, at);
                 if is_done {

@@ -239,7 +239,7 @@ impl Hierarchy {
             let joined = client.joined.unwrap_or_default();
             let learnt = learnt.start.max(joined)..learnt.end.max(joined);
             let session = client.session.unwrap_or(u32::MAX);
-            if !self.sessions.is_of(session, table.level, (start, learnt, *length), epoch) {
+            if !self.sessions.is_of(session, (*table, *number), (start, learnt, *length), epoch) {
                 let expected = format!("another session at a log of {length}");
                 return fault("whose", expected, format!("{session} does {number} of {table:?}"));
             }

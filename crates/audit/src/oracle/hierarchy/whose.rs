@@ -8,8 +8,10 @@
 //! That a session leaves is sealed; here it is one of two possibilities for whoever has ended. A
 //! client that learns of a build late does not know of what was given away before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
+use super::layout::Table;
 
 /// Who logged each place, and who has ended.
 #[derive(Debug, Default)]
@@ -19,7 +21,12 @@ pub struct Sessions {
     /// Places of each session.
     places: BTreeMap<u32, Vec<u64>>,
     ended: BTreeMap<u32, u64>,
+    /// Those that build.
+    builders: BTreeSet<u32>,
 }
+
+/// Whose a piece is, and since which place.
+type Given = (Option<u32>, u64);
 
 impl Sessions {
     pub fn logged(&mut self, place: u64, session: u32) {
@@ -32,6 +39,11 @@ impl Sessions {
             let at = places.partition_point(|other| *other < place);
             places.insert(at, place);
         }
+    }
+
+    /// A session has said that it builds.
+    pub fn builds(&mut self, session: u32) {
+        self.builders.insert(session);
     }
 
     /// A session's trace has come to its end.
@@ -54,35 +66,70 @@ impl Sessions {
         places[..places.partition_point(|place| *place <= upto)].last().copied()
     }
 
-    /// Whether a piece of a level, which begins at `start`, may be `session`'s when the log has
-    /// `length` places, for who learnt of the build when it had so many or a few more. T is
-    /// `epoch`.
+    /// Whether a piece, which begins at `start`, may be `session`'s when the log has `length` places,
+    /// for who learnt of the build when it had so many or a few more. T is `epoch`.
     pub fn is_of(
         &self,
         session: u32,
-        level: u8,
+        piece: (Table, u32),
         (start, learnt, length): (u64, Range<u64>, u64),
         epoch: u64,
     ) -> bool {
+        let first: BTreeSet<Given> =
+            self.falls_to(piece, start, epoch).into_iter().map(|of| (of, start)).collect();
         // A superblock counts when its manifests have come, too: a round trip later or two.
-        let (first, last) = (learnt.start.max(start), learnt.end.max(start) + 2 * epoch);
-        (first.min(length)..=last.min(length)).any(|learnt| {
-            [false, true].into_iter().any(|leaves| {
-                let mut given = (self.at(start), start);
-                for place in learnt..length {
-                    let last = given.0.and_then(|of| self.last(of, place));
-                    let has_left =
-                        leaves && given.0.is_some_and(|of| last == self.ended.get(&of).copied());
-                    let (last, waits) = match last {
-                        Some(last) => (last, if has_left { 0 } else { epoch }),
-                        None => (given.1, epoch),
-                    };
-                    if place > last + waits + u64::from(level) {
-                        given = (self.at(place), place);
-                    }
-                }
-                given.0 == Some(session)
-            })
-        })
+        let (from, upto) = (learnt.start.max(start), learnt.end.max(start) + 2 * epoch);
+        let mut given = BTreeSet::new();
+        for place in from.min(length)..length {
+            if place <= upto {
+                given.extend(&first); // it may have learnt of it just now
+            }
+            given =
+                given.into_iter().flat_map(|of| self.goes_on(piece, of, place, epoch)).collect();
+        }
+        if length <= upto {
+            given.extend(first);
+        }
+        given.iter().any(|(of, _)| *of == Some(session))
+    }
+
+    /// Whose a piece may be when one more place is logged.
+    fn goes_on(&self, piece: (Table, u32), given: Given, place: u64, epoch: u64) -> Vec<Given> {
+        let last = given.0.and_then(|of| self.last(of, place));
+        let has_ended = given.0.is_some_and(|of| last == self.ended.get(&of).copied());
+        let mut may_be = Vec::new();
+        // Whoever has ended may have left.
+        for waits in [Some(epoch), has_ended.then_some(0)].into_iter().flatten() {
+            if place > last.unwrap_or(given.1) + waits + u64::from(piece.0.level) {
+                may_be.extend(self.falls_to(piece, place, epoch).into_iter().map(|of| (of, place)));
+            } else {
+                may_be.push(given);
+            }
+        }
+        may_be
+    }
+
+    /// To whom a piece may fall that begins at a place, or is given away there.
+    fn falls_to(&self, piece: (Table, u32), place: u64, epoch: u64) -> Vec<Option<u32>> {
+        let last = |of: &u32| self.last(*of, place).filter(|last| last + epoch >= place);
+        let there = self.builders.iter().filter(|of| last(of).is_some());
+        let has_ended = |of: &&u32| last(of) == self.ended.get(*of).copied();
+        let ended: Vec<u32> = there.clone().filter(has_ended).take(ENDED_MAX).copied().collect();
+        let (Table { level, index }, number) = piece;
+        let turn = u64::from(level) + index.unsigned_abs() + u64::from(number);
+        // Each of those that have ended may have left.
+        let may_be = (0..1u32 << ended.len()).map(|left| {
+            let has_left = |of: &u32| {
+                let at = ended.iter().position(|ended| ended == of);
+                at.is_some_and(|at| left >> at & 1 == 1)
+            };
+            let there: Vec<u32> = there.clone().filter(|of| !has_left(of)).copied().collect();
+            let of = there.get((turn % there.len().max(1) as u64) as usize).copied();
+            of.or_else(|| self.at(place))
+        });
+        may_be.collect()
     }
 }
+
+/// Builders that have ended within an epoch of each other, each of which may have left, at most.
+const ENDED_MAX: usize = 4;
