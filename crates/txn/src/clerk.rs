@@ -143,11 +143,13 @@ impl Clerk {
     }
 
     /// Lets what is ready run before the epoch closes, with half of the time that is left to spare.
+    /// Where a program stages there is none to spare: the epoch makes more entries than any other,
+    /// and what is ready would hardly be done.
     async fn let_programs_run(&mut self, send: Nanos) {
         let clock = self.shared.clock.clone();
         let now = clock.now();
         // A worker that waits for the lock would keep the runtime's timers waiting, and the driver.
-        if compute(|| self.core(|core| core.has_work())) {
+        if compute(|| self.core(|core| core.has_work() && !core.staging.is_under_way())) {
             clock.sleep_until(now + send.saturating_sub(now) / 2).await;
         }
     }

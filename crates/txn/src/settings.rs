@@ -37,11 +37,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A slack that the collection of a full write batch and the freeze of a full read batch stay
-    /// well within: 2 ms and 5 microseconds a slot.
+    /// A slack that the collection of an epoch and the freeze of a full read batch stay well
+    /// within: 3 ms and 10 microseconds a slot. An epoch makes up to three entries a slot of what
+    /// it stages, and two of what counts since.
     pub fn slack_for(shape: &BatchShape) -> Duration {
         let slots = shape.read_batch.max(shape.write_batch);
-        Duration::from_millis(2) + Duration::from_micros(5).saturating_mul(slots as u32)
+        Duration::from_millis(3) + Duration::from_micros(10).saturating_mul(slots as u32)
     }
 }
 

@@ -43,7 +43,7 @@ impl Load {
 }
 
 /// Those of issue 21, then others.
-pub const LOADS: [Load; 18] = [
+pub const LOADS: [Load; 20] = [
     Load { word: "mset", name: "MSET of 20,000 keys", holds: Need::Nothing, run: mset },
     Load {
         word: "multi-1000",
@@ -62,6 +62,18 @@ pub const LOADS: [Load; 18] = [
         name: "MULTI, 20,000 SETs, EXEC",
         holds: Need::Nothing,
         run: |t| multi(t, 20_000),
+    },
+    Load {
+        word: "multi-expire",
+        name: "MULTI, 3,000 EXPIREs, EXEC",
+        holds: Need::Nothing,
+        run: |t| multi_expire(t, 3_000),
+    },
+    Load {
+        word: "del-present",
+        name: "MSET of 3,000 keys, DEL of them",
+        holds: Need::Nothing,
+        run: |t| del_present(t, 3_000),
     },
     Load {
         word: "get",
@@ -170,6 +182,31 @@ fn multi(target: &Target, sets: usize) -> Result<()> {
     (0..sets).for_each(|n| bytes.extend(command(["SET", &key(n), "v"])));
     bytes.extend(line("EXEC"));
     target.again(&bytes, sets + 2, PAUSE_MS)
+}
+
+fn fill(target: &Target, keys: usize) -> Result<()> {
+    let mut client = Client::connect(target.port)?;
+    let words = (0..keys).flat_map(|n| [key(n), "v".into()]);
+    client.ask(&command(std::iter::once("MSET".into()).chain(words)), 1).map(drop)
+}
+
+fn multi_expire(target: &Target, keys: usize) -> Result<()> {
+    fill(target, keys)?;
+    let mut bytes = line("MULTI");
+    (0..keys).for_each(|n| bytes.extend(command(["EXPIRE", &key(n), "1000"])));
+    bytes.extend(line("EXEC"));
+    target.again(&bytes, keys + 2, PAUSE_MS)
+}
+
+fn del_present(target: &Target, keys: usize) -> Result<()> {
+    let del = command(std::iter::once("DEL".into()).chain((0..keys).map(key)));
+    let mut client = Client::connect(target.port)?;
+    while target.goes_on() {
+        fill(target, keys)?;
+        client.ask(&del, 1)?;
+        rest(Duration::from_millis(PAUSE_MS));
+    }
+    Ok(())
 }
 
 fn benchmark(target: &Target) -> Result<()> {
