@@ -1,5 +1,5 @@
-//! A session that builds: the others write hardly anything but what they ask for, and nothing is lost
-//! when it goes.
+//! A session that builds: the others write hardly anything but what they ask for, and nothing is
+//! lost when it goes.
 
 use std::sync::atomic::Ordering;
 

@@ -383,8 +383,8 @@ async fn every_rule_of_the_specification_can_fail() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// A client claims a piece that has just begun, at a place that it has logged itself; but somebody is
-/// there that builds.
+/// A client claims a piece that has just begun, at a place that it has logged itself; but somebody
+/// is there that builds.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_a_piece_of_a_builder_breaks_a_rule() {
     let world = World::recorded(92); // in pieces

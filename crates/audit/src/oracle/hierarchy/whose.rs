@@ -66,8 +66,8 @@ impl Sessions {
         places[..places.partition_point(|place| *place <= upto)].last().copied()
     }
 
-    /// Whether a piece, which begins at `start`, may be `session`'s when the log has `length` places,
-    /// for who learnt of the build when it had so many or a few more. T is `epoch`.
+    /// Whether a piece, which begins at `start`, may be `session`'s when the log has `length`
+    /// places, for who learnt of the build when it had so many or a few more. T is `epoch`.
     pub fn is_of(
         &self,
         session: u32,

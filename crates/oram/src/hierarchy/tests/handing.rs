@@ -1,5 +1,5 @@
-//! Pieces change hands: those of who has gone, and late ones; and who builds takes those that begin.
-//! One log, and what every client makes of it.
+//! Pieces change hands: those of who has gone, and late ones; and who builds takes those that
+//! begin. One log, and what every client makes of it.
 
 use std::collections::BTreeSet;
 
