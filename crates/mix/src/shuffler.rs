@@ -8,7 +8,8 @@
 //!    the top carries comes from the holder, covered (`moved`); a refresh carries nothing. What is
 //!    kept may be lost: then the holder hands it over (`handed`, `strip`).
 //! 3. In the order of the job's seed, each under a pad of its own, they go to the holder (`level`).
-//! 4. *Commit*: what the job read is kept no more.
+//! 4. *Commit*: what the job read is kept no more. The new level is, but for its zeros, if a job
+//!    below the top will read it.
 //! 5. What came from the holder can be shown as it came, of a read while there is room, of a job
 //!    until its commit: the client may ask for what was digested (`prove`).
 //!
@@ -372,8 +373,11 @@ impl Shuffler {
                 true => shuffled.kept.clear(),
                 false => shuffled.kept.retain(|level, _| *level > job.level),
             }
-            if let Some(made) = job.made.filter(|_| job.level != self.shape.top()) {
-                shuffled.kept.insert(job.level, made);
+            // What only a rebuild of the top reads comes from the holder.
+            let (level, count) = (job.level, job.generation.count());
+            let is_read = level < self.shape.top() && !self.shape.has_spare(level, count);
+            if let Some(made) = job.made.filter(|_| is_read) {
+                shuffled.kept.insert(level, made.without_zeros());
             }
         }
         Vec::new()
@@ -381,6 +385,25 @@ impl Shuffler {
 }
 
 impl Kept {
+    /// The same without cells of zeros: what nobody uploaded.
+    fn without_zeros(self) -> Self {
+        let is_zeros = |cell: &[u8]| cell.iter().all(|byte| *byte == 0);
+        let has = self.cells.iter().filter(|cell| !is_zeros(cell)).count();
+        let mut cells = Cells::with_room(self.cells.cell_bytes(), has);
+        let mut numbers = Vec::with_capacity(self.cells.len());
+        for cell in self.cells.iter() {
+            if is_zeros(cell) {
+                numbers.push(None);
+                continue;
+            }
+            numbers.push(Some(cells.len() as u32));
+            cells.push(cell);
+        }
+        let number = |at: Option<u32>| numbers.get(at? as usize).copied().flatten();
+        let at = self.at.into_iter().map(number).collect();
+        Self { generation: self.generation, cells, at }
+    }
+
     /// Puts all of its cells behind these, in storage order.
     fn append_to(&self, cells: &mut Cells) -> Option<()> {
         for at in &self.at {
@@ -453,6 +476,47 @@ fn arranged(inputs: &Cells, order: &Seed, pads: &Seed, size: u32) -> (Cells, Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Over two cycles of jobs whose uploads are noise: of every level that a job below the top
+    /// will read as many cells are kept as were uploaded for it, and nothing of any other. No job
+    /// finds that something was lost.
+    #[test]
+    fn what_a_job_below_the_top_reads_is_kept_and_nothing_else() {
+        let shape = Shape { levels: 5, top_blocks: 20, ..crate::tests::shape() };
+        let seed = |of| Seed::new([of; 32]);
+        let (shuffler, partition) = (Shuffler::new(shape, &seed(1)), 0);
+        let first = shape.first(partition);
+        let mut most = 0;
+        for count in (first..first + 2 * shape.cycle()).step_by(shape.batch() as usize).skip(1) {
+            let (generation, level) = (Generation::new(count, 0), shape.written(count));
+            let source = |(level, count)| Source { level, generation: Generation::new(count, 0) };
+            let sources: Vec<Source> = shape.sources(partition, count).map(source).collect();
+            let carries = level == shape.top() && !sources.is_empty() && !shape.refreshes(count);
+            let sources = Sources(sources);
+            let (order, pads) = (seed(2), seed(3));
+            let mix = Mix { partition, level, generation, sources, order, pads };
+            let told = shuffler.ask(mix.into()).unwrap();
+            assert!(told.is_empty(), "{count}: something was lost");
+            let noise = || vec![7; shape.uploads(count) as usize * shape.cell_bytes()];
+            let cells = Cells::of(noise(), shape.cell_bytes()).unwrap();
+            shuffler.ask(Upload { partition, generation, cells }.into()).unwrap();
+            if carries {
+                let (signature, cells) = (UNSIGNED, Cells::zeros(shape.cell_bytes(), 1));
+                let moved = Moved { partition, generation, signature, cells };
+                shuffler.across(moved.into()).unwrap();
+            }
+            shuffler.ask(ToShuffler::Commit(Commit { partition, generation })).unwrap();
+            let kept = &shuffler.partitions[0].lock().kept;
+            let due = shape
+                .filled(partition, count)
+                .filter(|(level, count)| *level < shape.top() && !shape.has_spare(*level, *count));
+            let due: Vec<(u8, usize)> = due.map(|(level, _)| (level, 1 << level)).collect();
+            let cells: Vec<_> = kept.iter().map(|(at, kept)| (*at, kept.cells.len())).collect();
+            assert_eq!(cells, due, "after {count}");
+            most = most.max(due.iter().map(|(_, cells)| cells).sum());
+        }
+        assert!(most > 0 && most < shape.cycle() as usize / 2, "{most}");
+    }
 
     /// While a level of a partition is made, reads of it and jobs of others go on.
     #[test]

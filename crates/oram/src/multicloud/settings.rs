@@ -16,6 +16,10 @@ const SPARE: u16 = 16;
 const EXTRA: u16 = 8;
 /// R: with 32 the client's link carries some 2.5 blocks an access.
 const REFRESH_EVERY: u16 = 32;
+/// Bytes of a top at most: it is one chunk, and `fogbank-cloud` keeps none that is longer.
+const TOP_BYTES_MAX: usize = 64 << 20;
+/// Partitions at most: they have numbers of 16 bits.
+const PARTITIONS_MAX: u32 = 1 << 15;
 /// Accesses under way.
 const UNDER_WAY_MAX: usize = 1_024;
 /// W: records of the journal under way. More of them are shorter, and cost a disk as much each.
@@ -50,14 +54,27 @@ pub struct MulticloudSettings {
 
 impl MulticloudSettings {
     /// The usual settings of a volume of this shape, of whose partitions `kept_levels` levels stay
-    /// with the client.
+    /// with the client. There are more partitions than of `partition` where a top would be too
+    /// long.
     ///
     /// # Errors
     /// [`Error::Caller`] if there are no blocks, or too many.
     pub fn new(shape: ImmediateShape, kept_levels: u8) -> Result<Self> {
-        let layout = Layout::new(shape.capacity, kept_levels)?;
+        let usual = Layout::new(shape.capacity, kept_levels)?;
+        let more = (0..).map(|times: u32| usual.partitions << times);
+        let most = PARTITIONS_MAX.min(shape.capacity);
+        let more = more.take_while(|partitions| *partitions <= most);
+        let layouts = more.map(|partitions| Layout::of(shape.capacity, partitions, kept_levels));
+        let mut settings = layouts.flatten().map(|layout| Self::of(shape, layout));
+        let settings = settings.find(|settings| settings.top_bytes() <= TOP_BYTES_MAX);
+        let settings = settings.unwrap_or_else(|| Self::of(shape, usual));
+        settings.public()?;
+        settings.with_usual_checkpoints()
+    }
+
+    fn of(shape: ImmediateShape, layout: Layout) -> Self {
         let (spare, extra, refresh_every) = (SPARE, EXTRA, REFRESH_EVERY);
-        let settings = Self {
+        Self {
             shape,
             layout,
             spare,
@@ -67,9 +84,13 @@ impl MulticloudSettings {
             checkpoint_every: 1,
             signers: Default::default(),
             quantum: Duration::ZERO,
-        };
-        settings.public()?;
-        settings.with_usual_checkpoints()
+        }
+    }
+
+    /// Bytes of a top; more than there can be of one that cannot be.
+    fn top_bytes(&self) -> usize {
+        let cells = |of: Shape| of.size(of.top(), of.cycle()) as usize * of.cell_bytes();
+        self.public().map_or(usize::MAX, cells)
     }
 
     /// What the volume's vault is opened with. A record is as long as what is written at once.
@@ -137,6 +158,28 @@ mod tests {
     use fogbank_mix::{Cells, Seed, Shuffler, ShufflerSends};
 
     use super::*;
+
+    /// Whatever the blocks, a top is no longer than a server keeps, and there are no more
+    /// partitions for it than it takes.
+    #[test]
+    fn a_top_is_no_longer_than_a_server_keeps() {
+        let mut more = 0;
+        for (bytes, value_bytes) in
+            [(5e10, 4 << 10), (3e11, 4 << 10), (3e11, 8 << 10), (3e11, 16 << 10), (9e11, 4 << 10)]
+        {
+            let capacity = (bytes / value_bytes as f64) as u32;
+            let shape = ImmediateShape { capacity, value_bytes };
+            let settings = MulticloudSettings::new(shape, 3).unwrap();
+            assert!(settings.top_bytes() <= TOP_BYTES_MAX, "{bytes} {value_bytes}");
+            let Layout { partitions, .. } = settings.layout;
+            if partitions > Layout::new(capacity, 3).unwrap().partitions {
+                let fewer = Layout::of(capacity, partitions / 2, 3).unwrap();
+                assert!(MulticloudSettings::of(shape, fewer).top_bytes() > TOP_BYTES_MAX);
+                more += 1;
+            }
+        }
+        assert_eq!(more, 4);
+    }
 
     /// Of as many reads as are under way at once a shuffler answers the oldest, too, and can show
     /// it.

@@ -46,7 +46,14 @@ impl Layout {
         if blocks == 0 || blocks >= 1 << 31 {
             return Err(Error::Caller("a store has 1 to 2^31 - 1 blocks".into()));
         }
-        let partitions = 1 << blocks.ilog2().div_ceil(2);
+        Self::of(blocks, 1 << blocks.ilog2().div_ceil(2), kept_levels)
+    }
+
+    /// The same in so many partitions, a power of two.
+    ///
+    /// # Errors
+    /// [`Error::Caller`] if levels cannot hold so many blocks.
+    pub fn of(blocks: u32, partitions: u32, kept_levels: u8) -> Result<Self> {
         let top_blocks = poisson_bound(f64::from(blocks) / f64::from(partitions));
         let levels = top_blocks.ilog2() as u8 + 1;
         if top_blocks + (1 << (levels - 1)) > CELLS_MAX {
