@@ -49,5 +49,5 @@ pub use mix::MixClient;
 pub use pool::Pool;
 pub use quota::Allowance;
 pub use server::{CloudServer, ServerError, ServerSettings, identity};
-pub use tenant::{Announced, Common, Keeping, Share, Tenants};
+pub use tenant::{Announced, Common, Keeping, Overlay, Share, Tenants};
 pub use wire::fuzz_request;

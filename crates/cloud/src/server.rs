@@ -48,7 +48,7 @@ use crate::log;
 use crate::mix::{ACROSS_PATH, MixDesk, SESSION_PATH};
 use crate::pool::{Pool, Room};
 use crate::service::{Desk, Spoken};
-use crate::tenant::{Announced, Common, Keeping, Share, Tenant, Tenants};
+use crate::tenant::{Announced, Common, Keeping, Overlay, Share, Tenant, Tenants};
 use crate::wire::{MESSAGE_BYTES_MAX, PATH};
 
 /// Why a server cannot begin.
@@ -101,6 +101,8 @@ pub struct ServerSettings {
     /// A new folder, into which it writes what comes to volumes of two clouds: a trace of each
     /// tenant.
     pub record: Option<PathBuf>,
+    /// What lies over the stores of tenants: nothing, unless somebody measures.
+    pub overlay: Option<Arc<dyn Overlay>>,
 }
 
 impl ServerSettings {
@@ -117,6 +119,7 @@ impl ServerSettings {
             work_bytes_max: WORK_BYTES,
             mixes_with: Vec::new(),
             record: None,
+            overlay: None,
         }
     }
 }
@@ -169,7 +172,8 @@ impl CloudServer {
         let strangers = settings.strangers_max as u64 * STRANGER_BYTES;
         let memory = Pool::new(settings.work_bytes_max.saturating_sub(strangers));
         let connections = Pool::new(settings.connections_max as u64);
-        let common = Common { hashing, memory: memory.clone(), connections };
+        let (memory_of, overlay) = (memory.clone(), settings.overlay.clone());
+        let common = Common { hashing, memory: memory_of, connections, overlay };
         let tenants = Tenants::new(&settings.data, settings.keeping, settings.share, common);
         let found = tenants.announce(pin).map_err(fault)?;
         let failed = |source| ServerError::Bind { address: listen, source };

@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fogbank_env::{Clock, Mutex, Nanos, compute, write_secret};
-use fogbank_mix::Seed;
 use fogbank_mix::server::MixServer;
 use fogbank_mix::signed::Signer;
+use fogbank_mix::{Elsewhere, Seed};
 use fogbank_peer::Desk;
 use fogbank_store::{
     ArrayId, ArrayShape, FileOptions, FileStore, MemoryStore, PlaceHashing, Result, Store,
@@ -76,6 +76,15 @@ pub enum Keeping {
     Memory,
 }
 
+/// What lies over the store of every tenant, where a server is measured that nobody has filled.
+pub trait Overlay: std::fmt::Debug + Send + Sync {
+    /// `store`, with what lies over it.
+    fn over(self: Arc<Self>, store: Box<dyn Store>) -> Box<dyn Store>;
+
+    /// Levels of a volume in two clouds that a shuffler can ask for.
+    fn elsewhere(self: Arc<Self>) -> Arc<dyn Elsewhere>;
+}
+
 /// What all tenants share.
 #[derive(Debug, Clone)]
 pub struct Common {
@@ -85,6 +94,8 @@ pub struct Common {
     pub memory: Arc<Pool>,
     /// Connections.
     pub connections: Arc<Pool>,
+    /// What lies over their stores, if anything does.
+    pub overlay: Option<Arc<dyn Overlay>>,
 }
 
 /// One tenant, open.
@@ -97,6 +108,8 @@ pub struct Tenant {
     signer: Arc<Signer>,
     /// The volume that it holds for two clouds, once somebody has asked for it.
     mixing: std::sync::OnceLock<Arc<Mixing>>,
+    /// Where its shuffler finds levels that it has not kept, if anywhere.
+    elsewhere: Option<Arc<dyn Elsewhere>>,
     /// Its query log, likewise.
     log: OnceCell<TenantLog>,
     /// A permit a call.
@@ -248,6 +261,10 @@ impl Tenants {
             }
             Keeping::Disk => compute(|| open_folder(&folder.join("store"), self.common.hashing))?,
         };
+        let bare = match self.common.overlay.clone() {
+            Some(overlay) => overlay.over(bare),
+            None => bare,
+        };
         let cached: Box<dyn Store> = match self.share.cache_bytes {
             0 => bare,
             bytes => Box::new(TopCache::new(bare, arrays.clone(), bytes)),
@@ -271,6 +288,7 @@ impl Tenants {
             signer: Arc::new(Signer::new(&Seed::new(*secret.bytes()))),
             store: Arc::new(Quota::new(cached, arrays, allowed).await?),
             mixing: std::sync::OnceLock::new(),
+            elsewhere: self.common.overlay.clone().map(|of| of.elsewhere()),
             log: OnceCell::new(),
             calls: Arc::new(Semaphore::new(self.share.calls_max)),
             request_kib: Arc::new(Semaphore::new(self.share.request_bytes_max >> 10)),
@@ -289,7 +307,8 @@ impl Tenant {
     pub fn mixing(&self, clock: &Arc<dyn Clock>, record: Option<&Path>) -> Arc<Mixing> {
         let open = || {
             let trace = record.map(|folder| folder.join(format!("{}.trace", self.name)));
-            Arc::new(Mixing::new(self.store.clone(), self.signer.clone(), clock, trace))
+            let (store, signer) = (self.store.clone(), self.signer.clone());
+            Arc::new(Mixing::new(store, signer, clock, trace, self.elsewhere.clone()))
         };
         self.mixing.get_or_init(open).clone()
     }
@@ -377,7 +396,7 @@ mod tests {
 
     fn common() -> Common {
         let (memory, connections) = (Pool::new(1 << 30), Pool::new(100));
-        Common { hashing: PlaceHashing::default(), memory, connections }
+        Common { hashing: PlaceHashing::default(), memory, connections, overlay: None }
     }
 
     #[tokio::test(start_paused = true)]

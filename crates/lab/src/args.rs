@@ -260,7 +260,8 @@ pub struct BenchVolumeArgs {
     pub disks: Option<DiskName>,
     /// Load nothing: cells that the engine has never written are made when it asks for them. For
     /// volumes that are larger than this machine's memory, and engines that place all blocks in a
-    /// new store (partition).
+    /// new store (partition), or imagine that they did (multicloud, both of whose servers are
+    /// within this process then).
     #[arg(long)]
     pub sparse: bool,
     /// Seed of accesses and of the engine's randomness.

@@ -173,6 +173,24 @@ fn disks_are_counted_and_a_sparse_store_is_full_and_says_so() {
     }
 }
 
+/// Both servers of a sparse volume in two clouds are within the process, and jobs carry on what was
+/// imagined.
+#[test]
+fn a_sparse_volume_in_two_clouds_moves_what_is_reckoned() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--engine", "multicloud", "--size", "16MiB", "--sparse", "--json"];
+    let flags = [&flags[..], &["--clients", "16", "--seconds", "3"]].concat();
+    let row = &points(folder.path(), &flags)[0];
+    let value = |name: &str| row[name].as_f64().expect(name);
+    let times = value("between_blocks_per_op") / value("reckoned_between_blocks_per_op");
+    assert!(row["sparse"] == true && (0.7..1.3).contains(&times), "{row}");
+    let evictions = row["parts_blocks_per_op"]["eviction"].as_f64().expect("evictions");
+    assert!((1.1..1.4).contains(&evictions), "{row}");
+    let output = bench(folder.path(), &["--engine", "multicloud", "--disks", "7-hdd"]);
+    let said = String::from_utf8(output.stderr).expect("words");
+    assert!(output.status.code() == Some(64) && said.contains("--disks is not for"), "{said}");
+}
+
 /// Every byte of a site's clients is told by its part, while a table of every level is built.
 #[test]
 fn clients_of_a_site_are_measured_while_its_largest_table_is_built() {

@@ -235,6 +235,22 @@ fn partition_on_disks_becomes_figures() {
 }
 
 #[test]
+fn two_clouds_become_figures() {
+    let flags = ["--scale", "0.0001", "--rounds", "1"];
+    let all = figures("multicloud-7,multicloud-12,multicloud-14", &flags, 0.4);
+    let ids: Vec<&Value> = all.iter().map(|figure| &figure["id"]).collect();
+    assert_eq!(ids, ["multicloud-7", "multicloud-12", "multicloud-14"]);
+    let sizes = ["5.00 MB", "10.00 MB", "20.00 MB", "30.00 MB"];
+    assert_eq!(places(panel(&all[0], "throughput")), sizes);
+    assert_eq!(points(panel(&all[0], "throughput"))[0]["paper"]["value"], 0.9);
+    assert_eq!(places(panel(&all[2], "throughput")), ["30", "60", "200"]);
+    let differs = all[0]["differs"].to_string();
+    for words in ["sparse volumes", "refreshes that are reckoned", "tops rebuilt in a round"] {
+        assert!(differs.contains(words), "{words}: {differs}");
+    }
+}
+
+#[test]
 fn what_cannot_be_measured_is_refused_before_anything_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -32,7 +32,7 @@ use crate::message::{Across, Back, Reached, ToSession};
 use crate::seen::{self, Seen};
 use crate::session::{FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud};
 use crate::signed::{PublicKey, Signer, Signing};
-use crate::{Error, Holder, HolderSends, Seed, Shape, Shuffler, ShufflerSends};
+use crate::{Elsewhere, Error, Holder, HolderSends, Seed, Shape, Shuffler, ShufflerSends};
 
 /// A message between the clouds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +60,7 @@ pub struct MixServer {
     store: Arc<dyn Store>,
     peer: Arc<dyn PeerLink>,
     signer: Arc<Signer>,
+    elsewhere: Option<Arc<dyn Elsewhere>>,
     volume: watch::Sender<Option<Arc<Volume>>>,
     session: tokio::sync::Mutex<Option<Running>>,
 }
@@ -106,7 +107,12 @@ impl MixServer {
     /// What it sends to the other is signed.
     pub fn new(store: Arc<dyn Store>, peer: Arc<dyn PeerLink>, signer: Arc<Signer>) -> Self {
         let (volume, session) = (watch::Sender::new(None), tokio::sync::Mutex::default());
-        Self { store, peer, signer, volume, session }
+        Self { store, peer, signer, elsewhere: None, volume, session }
+    }
+
+    /// The same, its shuffler beside levels that are kept elsewhere, if there are any.
+    pub fn beside(self, elsewhere: Option<Arc<dyn Elsewhere>>) -> Self {
+        Self { elsewhere, ..self }
     }
 
     /// A message of the other cloud. Waits until the volume is open.
@@ -229,7 +235,7 @@ impl MixServer {
         }
         let Opening { shape, ref point, .. } = *opening;
         let holder = Holder::open(shape, point, self.store.clone()).await.map_err(blame)?;
-        let shuffler = Shuffler::new(shape, point);
+        let shuffler = Shuffler::new(shape, point).beside(self.elsewhere.clone());
         let seen = Seen::open(self.store.clone(), opening.volume).await?;
         let (volume, own, other) = (opening.volume, self.signer.clone(), opening.other);
         let signing = Signing { volume, own, other };

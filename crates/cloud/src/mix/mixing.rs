@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::{Clock, Mutex, Nanos, by};
+use fogbank_mix::Elsewhere;
 use fogbank_mix::message::{Across, Back};
 use fogbank_mix::server::{MixServer, PeerLink};
 use fogbank_mix::session::SessionError;
@@ -77,17 +78,20 @@ pub struct Mixing {
 }
 
 impl Mixing {
-    /// Of the volume in `store`; what comes is written down at `record`, if that is wanted.
+    /// Of the volume in `store`, and of levels elsewhere, if there are any; what comes is written
+    /// down at `record`, if that is wanted.
     pub fn new(
         store: Arc<dyn Store>,
         signer: Arc<Signer>,
         clock: &Arc<dyn Clock>,
         record: Option<PathBuf>,
+        elsewhere: Option<Arc<dyn Elsewhere>>,
     ) -> Self {
         let way =
             Arc::new(Way { clock: clock.clone(), next: AtomicUsize::new(0), to: Mutex::default() });
         let recording = record.map(|path| Recording::new(path, clock.clone()));
-        Self { server: MixServer::new(store, way.clone(), signer), recording, way }
+        let server = MixServer::new(store, way.clone(), signer).beside(elsewhere);
+        Self { server, recording, way }
     }
 
     /// The other server is there, from now on.

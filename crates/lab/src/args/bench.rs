@@ -174,7 +174,7 @@ pub struct BenchPaperArgs {
     )]
     pub figure: Vec<PaperFigure>,
     /// The share of the papers' sizes that is loaded, above 0 and up to 1; what is smaller is said
-    /// with every figure [1 for figures 10a to 10e and 11a, 0.1 for others].
+    /// with every figure [1 for sparse volumes and figures 10a to 10e and 11a, 0.1 for others].
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,
     /// Seconds that are measured, of each point and round; one access at a time takes longer [3,

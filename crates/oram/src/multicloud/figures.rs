@@ -94,21 +94,39 @@ impl MulticloudSettings {
     pub fn traffic(&self) -> Result<Traffic> {
         let (shape, cell) = (self.public()?, self.cell_bytes()? as f64);
         let Cycle { levels, written, read, .. } = Cycle::of(&shape);
-        let (cycle, refreshes) = (shape.cycle() as f64, f64::from(shape.refresh_every));
-        let refreshed = EVICTIONS / (cycle * refreshes);
-        let listed: f64 = shape.stored_levels().map(|level| f64::from(shape.quota(level))).sum();
+        let refreshes = self.refresh_traffic()?;
         let up_bytes = LOOK_BYTES
             + PLACE_BYTES * levels
             + WANT_BYTES
             + EVICTIONS * (cell + JOB_BYTES / shape.batch() as f64)
             + EVICTIONS * RECORD_BYTES * written
-            + refreshed * f64::from(shape.top_blocks) * cell;
+            + refreshes.up_bytes;
         let down_bytes = cell
             + DIGEST_BYTES
             + RECORD_BYTES * levels
             + EVICTIONS * RECORD_BYTES * read
-            + refreshed * listed * cell;
+            + refreshes.down_bytes;
         Ok(Traffic { up_bytes, down_bytes })
+    }
+
+    /// The part of refreshes in it.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::traffic`].
+    pub fn refresh_traffic(&self) -> Result<Traffic> {
+        let (shape, cell) = (self.public()?, self.cell_bytes()? as f64);
+        let an_access = EVICTIONS / shape.refresh_cycle() as f64;
+        let listed: f64 = shape.stored_levels().map(|level| f64::from(shape.quota(level))).sum();
+        let up_bytes = an_access * f64::from(shape.top_blocks) * cell;
+        Ok(Traffic { up_bytes, down_bytes: an_access * listed * cell })
+    }
+
+    /// How many tops an access has rebuilt on average.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::traffic`].
+    pub fn tops_an_access(&self) -> Result<f64> {
+        Ok(EVICTIONS / self.public()?.cycle() as f64)
     }
 
     /// Cells that an access moves between the clouds: a cell of every level, levels that are

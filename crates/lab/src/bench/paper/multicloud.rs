@@ -1,8 +1,9 @@
-//! Figures 7 to 10 and 12 to 15 of the paper of two clouds: `multicloud` with two real servers.
+//! Figures 7 to 10 and 12 to 15 of the paper of two clouds: `multicloud` with two servers.
 //!
-//! 1. A volume is loaded, all its blocks written, over links that take everything at once.
+//! 1. Volumes are sparse (`bench/volume/multicloud/sparse`): all blocks are there from the
+//!    beginning, and nothing is loaded. How far partitions are in their cycles is spread evenly.
 //! 2. Clients run across the links; after a fifth of a round, a round is measured.
-//! 3. Sizes are a share of the paper's: both servers keep everything in this machine's memory.
+//! 3. No partition comes to its refresh meanwhile: what refreshes add is reckoned.
 //!
 //! Figure 11 is of several servers a cloud, which this engine does not have. The drawings have no
 //! numbers; what the text tells is taken, and nothing is read off them.
@@ -13,6 +14,8 @@ use std::time::Duration;
 use fogbank::{Error, Result};
 use fogbank_mix::{Point, Seed};
 use fogbank_oram::ImmediateShape;
+use fogbank_oram::immediate::Traffic;
+use fogbank_oram::multicloud::MulticloudSettings;
 use fogbank_process::say_error;
 use fogbank_store::Link;
 
@@ -21,11 +24,9 @@ use super::figure::{Drawn, Figure, Panel, Spread};
 use super::published::Published;
 use crate::args::PaperFigure;
 use crate::bench::machine::memory_available;
-use crate::bench::volume::multicloud::{Links, Made, Measured, PARTS, Pair};
+use crate::bench::volume::multicloud::{Links, Made, Measured, PARTS, Pair, REFRESH};
 
 const SIZES: [f64; 4] = [5e10, 1e11, 2e11, 3e11];
-/// The share of them that is usual.
-const SCALE: f64 = 0.001;
 /// Below, there are too few partitions for any of this.
 const BYTES_MIN: f64 = 1e6;
 const BLOCKS: [usize; 3] = [4096, 8192, 16384];
@@ -37,8 +38,10 @@ const BETWEEN_MB_S: [u64; 3] = [30, 60, 200];
 const CLIENTS: usize = 250;
 const SECONDS: f64 = 10.0;
 const GRID: Duration = Duration::from_millis(1);
-/// What two servers in memory take, in times of the blocks.
-const SERVERS_TIMES: f64 = 12.0;
+/// c0.
+const KEPT_LEVELS: u8 = 3;
+/// What two servers in memory take of what a round writes, and makes, beside the client.
+const BESIDE_BYTES: f64 = 4e9;
 /// Bytes that are summed for a figure of the checksum.
 const SUMMED_BYTES: usize = 1 << 28;
 
@@ -53,8 +56,15 @@ struct At {
     mb_s: Spread,
     mean_ms: Spread,
     between_mb_s: Spread,
+    between: Spread,
     parts: [Spread; PARTS.len()],
     client: Spread,
+    /// Blocks an access that refreshes would add.
+    refreshes: f64,
+    /// Blocks an access between the clouds, reckoned.
+    reckoned: f64,
+    /// Tops that are rebuilt in a round, each partition with its even share.
+    tops: f64,
 }
 
 /// Measures figures 7, 8 and 12: one sweep over sizes and blocks.
@@ -66,21 +76,23 @@ pub async fn sizes(ask: &Ask) -> Result<[Figure; 3]> {
     let mut differs = differs(ask);
     let mut rates = panel("throughput", "MB/s of blocks", "volume");
     let mut times = panel("latency", "mean ms", "volume");
+    let mut across = panel("between", "blocks of an access between the clouds", "volume");
     let mut parts = Panel::new("parts", "blocks of an access", "blocks of a volume", Drawn::Bars);
+    let mut noted = Vec::new();
     for block_bytes in BLOCKS {
         let name = format!("blocks of {} KiB", block_bytes >> 10);
         let paper = match block_bytes {
             4096 => told(0.9, SMALL_BLOCKS),
             _ => told(1.4, LARGE_BLOCKS),
         };
-        let mut sizes = SIZES.map(|bytes| (bytes * ask.scale_or(SCALE)).max(BYTES_MIN)).to_vec();
+        let mut sizes = SIZES.map(|bytes| (bytes * ask.scale_or(1.0)).max(BYTES_MIN)).to_vec();
         sizes.dedup();
         let mut largest = None;
         for bytes in sizes {
             let size = fogbank::plan::size(bytes);
-            let takes = bytes * SERVERS_TIMES;
-            if memory_available().is_some_and(|available| takes > available as f64) {
-                let why = format!("no volume of {size}: it takes {:.0} GB of memory", takes / 1e9);
+            if let Some(gb) = lacking(bytes, block_bytes)? {
+                let blocks = block_bytes >> 10;
+                let why = format!("no {size} of {blocks} KiB: that takes {gb:.1} GB of memory");
                 if !differs.contains(&why) {
                     differs.push(why);
                 }
@@ -91,6 +103,8 @@ pub async fn sizes(ask: &Ask) -> Result<[Figure; 3]> {
             pair.close().await?;
             rates.add(&name, &at.place, at.mb_s, paper);
             times.add(&name, &at.place, at.mean_ms, told(250.0 + ROUND_TRIP_MS as f64, ABOVE));
+            across.add(&name, &at.place, at.between, None);
+            noted.push((format!("{} of {} KiB", at.place, block_bytes >> 10), at.beside()));
             largest = Some(at);
         }
         // The largest has the most levels, and so the most records.
@@ -102,18 +116,19 @@ pub async fn sizes(ask: &Ask) -> Result<[Figure; 3]> {
             parts.add("all", &place, client, told(2.6, SINGLE));
         }
     }
-    let figure = |id, title: &str, panel| Figure {
+    differs.extend(note(&noted));
+    let figure = |id, title: &str, panels| Figure {
         id,
         title: title.into(),
         setting: format!("{}, {ROUND_TRIP_MS} ms away", setting(ask)),
         differs: differs.clone(),
-        panels: vec![panel],
+        panels,
     };
     use PaperFigure as F;
     Ok([
-        figure(F::CloudsThroughput, "Throughput by the size of the volume", rates),
-        figure(F::CloudsResponse, "Response time by the size of the volume", times),
-        figure(F::CloudsParts, "What goes over the client's link", parts),
+        figure(F::CloudsThroughput, "Throughput by the size of the volume", vec![rates, across]),
+        figure(F::CloudsResponse, "Response time by the size of the volume", vec![times]),
+        figure(F::CloudsParts, "What goes over the client's link", vec![parts]),
     ])
 }
 
@@ -126,18 +141,20 @@ pub async fn round_trips(ask: &Ask) -> Result<[Figure; 2]> {
     let (pair, size) = largest(ask).await?;
     let below = "ms of a round trip";
     let mut rates = panel("throughput", "MB/s of blocks", below);
-    let mut times = panel("latency", "mean ms", below);
+    let (mut times, mut noted) = (panel("latency", "mean ms", below), Vec::new());
     for (number, ms) in (1..).zip(ROUND_TRIPS_MS) {
         let at = point(ask, &pair, (number, ms.to_string()), (ms, None)).await?;
         rates.add("multicloud", &at.place, at.mb_s, told(0.9, SMALL_BLOCKS));
         times.add("multicloud", &at.place, at.mean_ms, told(250.0 + ms as f64, ABOVE));
+        noted.push((format!("{ms} ms"), at.beside()));
     }
     pair.close().await?;
+    let differs = [differs(ask), note(&noted)].concat();
     let figure = |id, title: &str, panel| Figure {
         id,
         title: title.into(),
         setting: format!("{}; {size} of blocks of 4 KiB", setting(ask)),
-        differs: differs(ask),
+        differs: differs.clone(),
         panels: vec![panel],
     };
     use PaperFigure as F;
@@ -157,7 +174,7 @@ pub async fn between(ask: &Ask) -> Result<[Figure; 2]> {
     let below = "MB/s between the clouds, each way";
     let mut rates = panel("throughput", "MB/s of blocks", below);
     let mut shares = panel("share", "share of both ways of that link", below);
-    let mut times = panel("latency", "mean ms", below);
+    let (mut times, mut noted) = (panel("latency", "mean ms", below), Vec::new());
     for (number, mb_s) in (1..).zip(BETWEEN_MB_S) {
         let link = Some(mb_s * 1_000_000);
         let at = point(ask, &pair, (number, mb_s.to_string()), (ROUND_TRIP_MS, link)).await?;
@@ -165,13 +182,15 @@ pub async fn between(ask: &Ask) -> Result<[Figure; 2]> {
         rates.add("multicloud", &at.place, at.mb_s, None);
         shares.add("multicloud", &at.place, at.between_mb_s.over(&both_ways), None);
         times.add("multicloud", &at.place, at.mean_ms, None);
+        noted.push((format!("{mb_s} MB/s"), at.beside()));
     }
     pair.close().await?;
+    let differs = [differs(ask), note(&noted)].concat();
     let figure = |id, title: &str, panels| Figure {
         id,
         title: title.into(),
         setting: format!("{}, {ROUND_TRIP_MS} ms away; {size} of blocks of 4 KiB", setting(ask)),
-        differs: differs(ask),
+        differs: differs.clone(),
         panels,
     };
     use PaperFigure as F;
@@ -215,23 +234,39 @@ pub fn checksums(ask: &Ask) -> Result<Figure> {
     })
 }
 
+/// Gigabytes of memory that a volume takes, if there is less.
+fn lacking(bytes: f64, block_bytes: usize) -> Result<Option<f64>> {
+    let takes = settings(bytes, block_bytes)?.memory()?.total() + BESIDE_BYTES;
+    let is_less = memory_available().is_some_and(|available| takes > available as f64);
+    Ok(is_less.then_some(takes / 1e9))
+}
+
 /// The paper's largest at the scale asked for, of blocks of 4 KiB.
 async fn largest(ask: &Ask) -> Result<(Pair, String)> {
-    let bytes = (SIZES[3] * ask.scale_or(SCALE)).max(BYTES_MIN);
-    let takes = bytes * SERVERS_TIMES;
-    if memory_available().is_some_and(|available| takes > available as f64) {
-        let gb = takes / 1e9;
-        return Err(Error::CannotUse(format!(
-            "two servers in memory take {gb:.0} GB: give a smaller --scale"
-        )));
+    let bytes = (SIZES[3] * ask.scale_or(1.0)).max(BYTES_MIN);
+    if let Some(gb) = lacking(bytes, BLOCKS[0])? {
+        let why = format!("that takes {gb:.0} GB of memory: give a smaller --scale");
+        return Err(Error::CannotUse(why));
     }
     Ok((load(ask, bytes, BLOCKS[0]).await?, fogbank::plan::size(bytes)))
 }
 
-async fn load(ask: &Ask, bytes: f64, block_bytes: usize) -> Result<Pair> {
+fn settings(bytes: f64, block_bytes: usize) -> Result<MulticloudSettings> {
     let capacity = (bytes / block_bytes as f64) as u32;
     let shape = ImmediateShape { capacity, value_bytes: block_bytes };
-    Pair::load(Made { shape, quantum: GRID, under_way_max: CLIENTS, seed: ask.seed }).await
+    Ok(MulticloudSettings::new(shape, KEPT_LEVELS)?)
+}
+
+async fn load(ask: &Ask, bytes: f64, block_bytes: usize) -> Result<Pair> {
+    let shape = settings(bytes, block_bytes)?.shape;
+    Pair::load(Made {
+        shape,
+        quantum: GRID,
+        under_way_max: CLIENTS,
+        seed: ask.seed,
+        is_sparse: true,
+    })
+    .await
 }
 
 /// All rounds of a point.
@@ -250,19 +285,53 @@ async fn point(
     }
     let spread = |value: &dyn Fn(&Measured) -> f64| Spread::of(rounds.iter().map(value).collect());
     let mb = pair.block_bytes() as f64 / 1e6;
+    let (settings, accesses) = (pair.settings(), spread(&|of| of.accesses).median);
+    let Traffic { up_bytes, down_bytes } = settings.refresh_traffic()?;
+    let reckoned = (up_bytes + down_bytes) / pair.block_bytes() as f64;
+    // Of a volume so small that refreshes fall into a round they are measured.
+    let is_none = rounds.iter().all(|of| of.parts[REFRESH] == 0.0);
+    let refreshes = if is_none { reckoned } else { 0.0 };
     Ok(At {
         place,
         mb_s: spread(&|of| of.per_s() * mb),
         mean_ms: spread(&|of| of.answers.latencies.mean() / 1e6),
         between_mb_s: spread(&|of| of.per_s() * of.between * mb),
-        parts: std::array::from_fn(|part| spread(&|of| of.parts[part])),
-        client: spread(&|of| of.up + of.down),
+        between: spread(&|of| of.between),
+        parts: std::array::from_fn(|part| {
+            let reckoned = if part == REFRESH { refreshes } else { 0.0 };
+            spread(&|of| of.parts[part] + reckoned)
+        }),
+        client: spread(&|of| of.up + of.down + refreshes),
+        refreshes,
+        reckoned: pair.reckoned_between()?,
+        tops: accesses * settings.tops_an_access()?,
     })
+}
+
+impl At {
+    /// What is reckoned, of refreshes and between the clouds, and how many tops.
+    fn beside(&self) -> [f64; 3] {
+        [self.refreshes, self.reckoned, self.tops]
+    }
+}
+
+/// What is to be known of points beside their figures.
+fn note(points: &[(String, [f64; 3])]) -> Vec<String> {
+    let list = |which: usize| {
+        let points = points.iter().map(|(place, of)| format!("{place} {:.2}", of[which]));
+        points.collect::<Vec<_>>().join(", ")
+    };
+    let [refreshes, between, tops] = [0, 1, 2].map(list);
+    vec![
+        format!("blocks an access of refreshes that are reckoned, in no round: {refreshes}"),
+        format!("blocks an access between the clouds, over whole cycles, reckoned: {between}"),
+        format!("tops rebuilt in a round, each partition with its even share: {tops}"),
+    ]
 }
 
 fn setting(ask: &Ask) -> String {
     format!(
-        "engine multicloud, two fogbank-cloud processes with TLS, {CLIENTS} clients, half of the \
+        "engine multicloud, two fogbank-cloud servers with TLS, {CLIENTS} clients, half of the \
          accesses write; median of {} rounds of {} s after a fifth of that",
         ask.rounds, ask.seconds
     )
@@ -270,12 +339,16 @@ fn setting(ask: &Ask) -> String {
 
 /// What is not as in the paper.
 fn differs(ask: &Ask) -> Vec<String> {
-    vec![
-        format!("volumes of {} of the paper's 50 to 300 GB", ask.scale_or(SCALE)),
-        "servers keep everything in memory; the paper's were held up by a blob store".into(),
-        "client, servers and links share the cores of one machine".into(),
-        "where the paper's text tells one value, it stands beside every place".into(),
-    ]
+    let scale = ask.scale_or(1.0);
+    let smaller = format!("volumes of {scale} of the paper's 50 to 300 GB");
+    let always = [
+        "sparse volumes: cells that were never written are made on demand",
+        "servers keep what is written in memory; the paper's were held up by a blob store",
+        "client, servers and links share one process, and the cores of one machine",
+        "where the paper's text tells one value, it stands beside every place",
+    ];
+    let smaller = (scale < 1.0).then_some(smaller);
+    smaller.into_iter().chain(always.map(String::from)).collect()
 }
 
 fn panel(name: &'static str, measure: &str, below: &'static str) -> Panel {

@@ -1,8 +1,10 @@
 //! `multicloud` beside the others: a client and two real `fogbank-cloud` processes on this machine,
 //! each with TLS, and links that are played between them (`relay`).
 //!
-//! 1. Two servers begin, beside this program's binary; they end with the run.
+//! 1. Two servers begin, beside this program's binary; they end with the run. With `--sparse` they
+//!    run within this program, and have what nobody wrote (`sparse`).
 //! 2. Every block is written once, and a quarter more, over links that take everything at once.
+//!    With `--sparse` all blocks are there as it is.
 //! 3. The client's link is what `--rtt-ms`, `--up-mb-s` and `--down-mb-s` say, both servers sharing
 //!    it; what the servers send each other has `--between-mb-s` each way. Then clients run.
 //!
@@ -13,6 +15,7 @@ mod pair;
 mod parts;
 mod relay;
 mod server;
+mod sparse;
 
 use std::time::Duration;
 
@@ -21,7 +24,7 @@ use fogbank_process::say;
 use serde_json::json;
 
 pub use self::pair::{Links, Made, Measured, Pair};
-pub use self::parts::PARTS;
+pub use self::parts::{PARTS, REFRESH};
 use super::asked::Asked;
 
 /// Measures it with every number of clients.
@@ -30,8 +33,8 @@ use super::asked::Asked;
 /// [`Error::Usage`] for what it cannot be measured with; [`Error::CannotUse`] if servers cannot be
 /// begun; those of accesses.
 pub async fn measure(asked: &Asked) -> Result<()> {
-    if asked.site.is_sparse || asked.site.disks.is_some() {
-        let why = "--sparse and --disks are not for multicloud, whose clouds are real servers";
+    if asked.site.disks.is_some() {
+        let why = "--disks is not for multicloud, whose clouds are real servers";
         return Err(Error::Usage(why.into()));
     }
     let pair = Pair::load(Made {
@@ -39,19 +42,20 @@ pub async fn measure(asked: &Asked) -> Result<()> {
         quantum: Duration::from_micros(asked.args.quantum_us),
         under_way_max: asked.clients.iter().copied().max().unwrap_or(0),
         seed: asked.args.seed,
+        is_sparse: asked.site.is_sparse,
     })
     .await?;
     let between = asked.args.between_mb_s.map(|mb| (mb * 1e6) as u64);
     let links = Links { client: asked.link, between };
     for (number, clients) in (1..).zip(&asked.clients) {
         let measured = pair.measure((number, *clients), links, asked.args.seconds).await?;
-        say_point(asked, *clients, &measured);
+        say_point(asked, *clients, (&measured, pair.reckoned_between()?));
     }
     pair.close().await
 }
 
 /// Prints a point: blocks of an access, by parts, and on the wire.
-fn say_point(asked: &Asked, clients: usize, measured: &Measured) {
+fn say_point(asked: &Asked, clients: usize, (measured, reckoned): (&Measured, f64)) {
     let Measured { parts, disk, up, down, between, .. } = measured;
     let block = asked.shape.value_bytes as f64;
     let (per_s, mean) = (measured.per_s(), measured.answers.latencies.mean() / 1e6);
@@ -67,7 +71,7 @@ fn say_point(asked: &Asked, clients: usize, measured: &Measured) {
     say!("            blocks of an access, client: {told:.3} ({})", of_parts.join(", "));
     say!(
         "            with framing {framing:.3}, on the wire: {:.3} ({up:.3} up, {down:.3} down); \
-         between the clouds: {between:.2}; journal and checkpoints, on the trusted disk: {disk:.2}",
+         between the clouds: {between:.2} ({reckoned:.2} reckoned); journal and checkpoints, on the trusted disk: {disk:.2}",
         up + down
     );
     if asked.args.json {
@@ -79,8 +83,9 @@ fn say_point(asked: &Asked, clients: usize, measured: &Measured) {
             "latency_ms_max": max, "client_blocks_per_op": told, "parts_blocks_per_op": parts,
             "disk_blocks_per_op": disk, "framing_blocks_per_op": framing,
             "wire_up_blocks_per_op": up, "wire_down_blocks_per_op": down,
-            "between_blocks_per_op": between, "link": asked.args.link.words(),
+            "between_blocks_per_op": between, "reckoned_between_blocks_per_op": reckoned, "link": asked.args.link.words(),
             "between_mb_s": asked.args.between_mb_s, "blocks": asked.shape.capacity,
+            "sparse": asked.site.is_sparse,
         });
         say!("{figures}");
     }

@@ -11,7 +11,9 @@ use fogbank_durable::{ALL_BUT_COMMIT, MemoryRegister, Opening, Recovered};
 use fogbank_env::{Clock, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_mix::session::MixCloud;
 use fogbank_oram::immediate::Parts as OfEngine;
-use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings, WitnessedRegister, signers};
+use fogbank_oram::multicloud::{
+    Imagined, MulticloudEngine, MulticloudSettings, WitnessedRegister, signers,
+};
 use fogbank_oram::{ImmediateEngine, ImmediateShape};
 use fogbank_process::say_error;
 use fogbank_seal::MasterKey;
@@ -22,6 +24,7 @@ use tempfile::TempDir;
 use super::parts::{CountedCloud, PARTS, Parts};
 use super::relay::{Pipe, Relay};
 use super::server::Server;
+use super::sparse::Past;
 use crate::bench::counted::Counted;
 use crate::bench::volume::clients::{Answers, Field, Span};
 
@@ -39,6 +42,7 @@ pub struct Pair {
     between: [Arc<Pipe>; 2],
     random: Randomness,
     clock: Arc<dyn Clock>,
+    settings: MulticloudSettings,
     block_bytes: usize,
     _servers: [Server; 2],
     _ways: [Relay; 4],
@@ -56,6 +60,8 @@ pub struct Made {
     pub under_way_max: usize,
     /// Of everything that is drawn.
     pub seed: u64,
+    /// Whether all blocks are there although nobody writes them.
+    pub is_sparse: bool,
 }
 
 /// The links while clients run.
@@ -118,7 +124,8 @@ impl Measured {
 }
 
 impl Pair {
-    /// One whose blocks are all written, over links that take everything at once.
+    /// One whose blocks are all written, over links that take everything at once; one that is
+    /// sparse is full as it is.
     ///
     /// # Errors
     /// [`Error::CannotUse`] if servers cannot be begun; those of accesses.
@@ -135,10 +142,13 @@ impl Pair {
         // The way to the first is the second's, and the other way round.
         let across =
             [Relay::new(ports[0], back).await?, Relay::new(ports[1], between.clone()).await?];
-        let servers = [
-            Server::new(ports[0], across[1].place, &*clock).await?,
-            Server::new(ports[1], across[0].place, &*clock).await?,
-        ];
+        let pasts = [Past::new(0), Past::new(1)];
+        let (clock_of, pasts_of) = (&clock, &pasts);
+        let server = async |at: usize, beside: SocketAddr| match made.is_sparse {
+            true => Server::within(ports[at], beside, clock_of, pasts_of[at].clone()).await,
+            false => Server::new(ports[at], beside, &**clock_of).await,
+        };
+        let servers = [server(0, across[1].place).await?, server(1, across[0].place).await?];
         let counts = Arc::<Parts>::default();
         let way = |at: usize| -> Result<Arc<dyn MixCloud>> {
             let (own, other) = (servers[at].url(&ways[at]), servers[1 - at].url(&across[1 - at]));
@@ -185,14 +195,26 @@ impl Pair {
             grid,
             progress: &|_, _| {},
         };
-        let engine = MulticloudEngine::open(settings, parts, clouds).await?;
+        let (blocks, began) = (made.shape.capacity, clock.now());
+        let settings_of = settings.clone();
+        let engine = match made.is_sparse {
+            true => {
+                let keys = Arc::new(parts.vault.keys().split());
+                let imagined = Arc::new(Imagined::new(&settings, keys)?);
+                pasts.iter().for_each(|past| past.is(&imagined));
+                MulticloudEngine::imagined(settings, parts, clouds).await?
+            }
+            false => MulticloudEngine::open(settings, parts, clouds).await?,
+        };
         let field = Field::new(engine, clock.clone(), Arc::default());
-        say_error!("multicloud: loading {} blocks", made.shape.capacity);
-        let (loading, began) = (bar("loading"), clock.now());
-        field.load(&mut random.stream(Purpose::Workload), LOAD_UNDER_WAY, &loading).await?;
-        loading.finish_and_clear();
-        let loaded = (clock.now() - began) as f64 / 1e9;
-        say_error!("multicloud: loaded in {loaded:.0} s, without links");
+        if !made.is_sparse {
+            say_error!("multicloud: loading {blocks} blocks, without links");
+            let loading = bar("loading");
+            field.load(&mut random.stream(Purpose::Workload), LOAD_UNDER_WAY, &loading).await?;
+            loading.finish_and_clear();
+        }
+        let there = (clock.now() - began) as f64 / 1e9;
+        say_error!("multicloud: {blocks} blocks are there after {there:.1} s");
         let [first, second] = ways;
         let [third, fourth] = across;
         Ok(Self {
@@ -203,6 +225,7 @@ impl Pair {
             between,
             random,
             clock,
+            settings: settings_of,
             block_bytes: made.shape.value_bytes,
             _servers: servers,
             _ways: [first, second, third, fourth],
@@ -256,6 +279,20 @@ impl Pair {
     /// Of the last checkpoint.
     pub async fn close(self) -> Result<()> {
         Ok(self.field.engine.close().await?)
+    }
+
+    /// What the engine was made with.
+    pub fn settings(&self) -> &MulticloudSettings {
+        &self.settings
+    }
+
+    /// Blocks that an access moves between the clouds on average, by its settings.
+    ///
+    /// # Errors
+    /// None.
+    pub fn reckoned_between(&self) -> Result<f64> {
+        let cell_bytes = self.settings.public()?.cell_bytes() as f64;
+        Ok(self.settings.cells_between()? * cell_bytes / self.block_bytes as f64)
     }
 
     /// Bytes of a block.

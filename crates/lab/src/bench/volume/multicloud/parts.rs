@@ -17,7 +17,8 @@ use tokio::sync::mpsc;
 pub const PARTS: [&str; 5] = ["read", "eviction", "refresh", "records", "small"];
 const READ: usize = 0;
 const EVICTION: usize = 1;
-const REFRESH: usize = 2;
+/// Of these, refreshes.
+pub const REFRESH: usize = 2;
 const RECORDS: usize = 3;
 const SMALL: usize = 4;
 
