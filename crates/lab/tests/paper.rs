@@ -237,7 +237,7 @@ fn partition_on_disks_becomes_figures() {
 #[test]
 fn two_clouds_become_figures() {
     let flags = ["--scale", "0.0001", "--rounds", "1"];
-    let all = figures("multicloud-7,multicloud-12,multicloud-14", &flags, 0.4);
+    let all = figures("multicloud-7,multicloud-12,multicloud-14", &flags, 1.0);
     let ids: Vec<&Value> = all.iter().map(|figure| &figure["id"]).collect();
     assert_eq!(ids, ["multicloud-7", "multicloud-12", "multicloud-14"]);
     let sizes = ["5.00 MB", "10.00 MB", "20.00 MB", "30.00 MB"];
