@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek};
 
 use fogbank::args::{
-    SiteArgs, SiteBackupArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteInviteArgs,
-    SiteJoinArgs, SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs,
+    SiteArgs, SiteBackupArgs, SiteBuildArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs,
+    SiteInviteArgs, SiteJoinArgs, SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs,
 };
 use fogbank::backup::unread;
 use fogbank::side_check::check_apart;
@@ -23,6 +23,7 @@ use fogbank_terminal::{bar, log_to_standard_error, show, stop_signal};
 
 use crate::key_file::{cannot_use, key, new_passphrase};
 use crate::rotate::{nameless, passing_key};
+use crate::serve::say_stopped;
 use crate::upkeep::{into_new_file, kept, randomness};
 use crate::volume_server::{
     check_reach, explain, nbd_place, serve_disk, served_at, tell, tell_next,
@@ -41,6 +42,7 @@ pub async fn run(command: SiteCommand) -> Result<()> {
         SiteCommand::Status(args) => status(&args).await,
         SiteCommand::Compare(args) => compare(&args).await,
         SiteCommand::Serve(args) => serve(args).await,
+        SiteCommand::Build(args) => build(args).await,
         SiteCommand::Verify(args) => verify(&args).await,
         SiteCommand::Backup(args) => backup(args).await,
         SiteCommand::Restore(args) => restore(args).await,
@@ -123,7 +125,7 @@ async fn serve(args: SiteServeArgs) -> Result<()> {
     let settings = Settings { place, read_only, ..Settings::default() };
     let listener = Listener::bind(settings).await.map_err(explain)?;
     let client = SitePlace::new(&args.client.data);
-    let disk = client.open_recorded(args.record.as_deref()).await?;
+    let disk = client.open_recorded(args.record.record.as_deref()).await?;
     let signal = stop_signal()?; // whoever reads the greeting may stop it at once
     let (uri, at) = served_at(&listener);
     say_error!("serving {} of a site at {at}", disk.size());
@@ -131,6 +133,24 @@ async fn serve(args: SiteServeArgs) -> Result<()> {
     tell("seen by all", "how many queries each client asks and when, not what for");
     tell_next(&uri);
     serve_disk(disk, listener, signal).await
+}
+
+async fn build(args: SiteBuildArgs) -> Result<()> {
+    log_to_standard_error();
+    let client = SitePlace::new(&args.client.data);
+    let disk = client.open_to_build(args.record.record.as_deref()).await?;
+    let signal = stop_signal()?;
+    say_error!("building for the clients of a site of {}", disk.size());
+    tell("secret", format_args!("{} (shared by all clients: keep it)", client.key().display()));
+    tell("seen by all", "that this client builds; what it moves follows from when others ask");
+    tell("stop", "Ctrl-C or SIGTERM; the clients go on with what it builds");
+    tokio::select! {
+        () = signal => say_error!("stopping: leaving what is not built to the clients"),
+        reason = disk.stopped() => say_stopped("the engine has stopped", reason, true),
+    }
+    disk.close().await?;
+    say_error!("closed; the clients build for themselves");
+    Ok(())
 }
 
 async fn verify(args: &SiteArgs) -> Result<()> {

@@ -37,13 +37,18 @@ pub fn run(args: &SitePlanArgs) -> Result<()> {
 /// A line: what it is, and how it is said of a number of clients.
 type Row = (&'static str, fn(&SitePlan) -> String);
 
-const ROWS: [Row; 6] = [
+const ROWS: [Row; 11] = [
     ("memory of a client", |plan| size(plan.memory_bytes)),
     ("stored at the server", |plan| size(plan.storage_bytes)),
     ("a query sends", |plan| size(plan.up_bytes)),
     ("and receives", |plan| size(plan.down_bytes)),
     ("answers after", |plan| answer(plan.answer_s)),
     ("queries/s of all", |plan| format!("{:.0}", plan.per_s)),
+    ("beside a builder sends", |plan| size(plan.beside[0])),
+    ("and receives", |plan| size(plan.beside[1])),
+    ("queries/s of all", |plan| format!("{:.0}", plan.beside[2])),
+    ("the builder sends", |plan| size(plan.builder_bytes[0])),
+    ("and receives", |plan| size(plan.builder_bytes[1])),
 ];
 
 fn figures(plan: &SitePlan) -> Value {
@@ -55,5 +60,12 @@ fn figures(plan: &SitePlan) -> Value {
         "down_bytes_per_query": plan.down_bytes,
         "answer_ms": plan.answer_s * 1e3,
         "queries_per_s": plan.per_s,
+        "beside_a_builder": {
+            "up_bytes_per_query": plan.beside[0],
+            "down_bytes_per_query": plan.beside[1],
+            "queries_per_s": plan.beside[2],
+            "builder_up_bytes_per_query": plan.builder_bytes[0],
+            "builder_down_bytes_per_query": plan.builder_bytes[1],
+        },
     })
 }

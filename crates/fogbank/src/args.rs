@@ -14,8 +14,9 @@ mod site;
 
 pub use self::plan::{PlanArgs, VolumePlanArgs};
 pub use self::site::{
-    SiteArgs, SiteBackupArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs, SiteInviteArgs,
-    SiteJoinArgs, SitePlanArgs, SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs,
+    SiteArgs, SiteBackupArgs, SiteBuildArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs,
+    SiteInviteArgs, SiteJoinArgs, SitePlanArgs, SiteRecordArgs, SiteRestoreArgs, SiteRotateKeyArgs,
+    SiteServeArgs,
 };
 use crate::engines::{VOLUME_ENGINES, VolumeEngine};
 use crate::link::PaceArgs;

@@ -81,6 +81,10 @@ impl Joined {
         SiteShape { blocks, block_bytes }
     }
 
+    fn into_disk(self) -> Disk {
+        Disk::new(Arc::new(self.engine), self.clock, self.held).recorded(self.recording)
+    }
+
     async fn close(self) -> Result<()> {
         Ok(self.engine.close().await?)
     }
@@ -270,11 +274,25 @@ impl SitePlace {
     /// # Errors
     /// [`Error::Usage`] if there is such a file already; by blame.
     pub async fn open_recorded(&self, record: Option<&Path>) -> Result<Disk> {
-        let Joined { engine, clock, held, recording, .. } = self.join_engine(record).await?;
-        Ok(Disk::new(Arc::new(engine), clock, held).recorded(recording))
+        Ok(self.join_engine(record, false).await?.into_disk())
     }
 
-    async fn join_engine(&self, record: Option<&Path>) -> Result<Joined> {
+    /// The same for a machine that is there to build for others (`fogbank_oram::hierarchy`, `whose`).
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there can be no others; as [`SitePlace::open_recorded`].
+    pub async fn open_to_build(&self, record: Option<&Path>) -> Result<Disk> {
+        if self.store()?.starts_with("file:") {
+            return Err(Error::Usage(
+                "this site lies in a folder, where one client can be at a time, so there is nobody \
+                 to build for; several meet at a fogbank-cloud"
+                    .into(),
+            ));
+        }
+        Ok(self.join_engine(record, true).await?.into_disk())
+    }
+
+    async fn join_engine(&self, record: Option<&Path>, builds: bool) -> Result<Joined> {
         let (noted, random) = (self.noted()?, randomness()?);
         check_apart("--record", record, &noted.store)?;
         let lock = lock_trusted_side(&self.0)?;
@@ -295,7 +313,7 @@ impl SitePlace {
             None => None,
         };
         let seen = recording.as_ref().map_or(bare.clone(), |of| of.store(bare.clone()));
-        let site = Site::join(patient(seen, &clock), keys, &mut salts).await;
+        let site = Site::join_as(patient(seen, &clock), keys, builds, &mut salts).await;
         let site = site.map_err(|error| gone(error, has_seen))?;
         let parameters = site.parameters();
         // A log in a folder has blobs of its own, which nobody else sees.

@@ -193,6 +193,13 @@ impl Server {
         Self::launch(command, 0, "nbdfuse DIR/disk")
     }
 
+    /// `fogbank site build` of the client in `data`; on failure, what it printed.
+    pub fn try_builder(data: &Path, options: &[&str]) -> Result<Self, String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        command.args(["site", "build", "--data"]).arg(data).args(options);
+        Self::launch(command, 0, "the clients go on")
+    }
+
     /// What it has in memory, in MB; none that has ended has any.
     pub fn memory_mb(&self) -> u64 {
         let file = format!("/proc/{}/status", self.child.id());

@@ -1,9 +1,11 @@
-//! Three clients of one site on a real storage server, killed one after the other under load.
+//! Three clients of one site on a real storage server, killed one after the other under load, and one
+//! that builds for them.
 //!
 //! 1. Each client serves the disk on a socket of its own, and writes to blocks of its own.
 //! 2. At a random moment one of them is killed; the others write on for a while. Every fourth time
 //!    what is there, as one of those sees it, is held against what all were told.
-//! 3. Whoever was killed begins again. The first client never is.
+//! 3. Whoever was killed begins again. The first client never is. Who builds is killed every third
+//!    time, in place of a client.
 //!
 //! What the server and the first client have in memory does not grow: at the end it is at most
 //! twice what it was at half time. Every life of a client is recorded, and the auditor finds
@@ -24,6 +26,10 @@ use crate::server::{Server, free_port};
 use crate::{fogbank, number, said};
 
 const CLIENTS: usize = 3;
+/// Who builds is the client of the number after theirs.
+const BUILDER: usize = CLIENTS;
+/// Kills of one of all to the next one of who builds.
+const BUILDER_EVERY: u64 = 3;
 /// Kills from one look at all blocks to the next: each is a query.
 const CHECKED_EVERY: u64 = 4;
 /// What memory may differ by in any case, in MB.
@@ -52,11 +58,11 @@ impl Office {
         let told = done(&["status", "--data", &first]);
         let id = told.lines().find_map(|line| line.strip_prefix("site ")).unwrap();
         let key = office.data(0).join("proxy/key").display().to_string();
-        for client in 1..CLIENTS {
+        for client in 1..=BUILDER {
             let at = ["--data", &of(client), "--store", url];
             done(&[&["join", "--key", &key, "--id", id][..], &at].concat());
         }
-        for client in 0..CLIENTS {
+        for client in 0..=BUILDER {
             office.served.push(None);
             office.serve(client);
         }
@@ -74,7 +80,10 @@ impl Office {
     fn serve(&mut self, client: usize) {
         let trace = self.folder.path().join(format!("life-{}.trace", self.traces.len()));
         let flags = ["--record", &trace.display().to_string()];
-        let started = Server::try_site(&self.data(client), &self.socket(client), &flags);
+        let started = match client {
+            BUILDER => Server::try_builder(&self.data(client), &flags),
+            _ => Server::try_site(&self.data(client), &self.socket(client), &flags),
+        };
         self.traces.push(trace);
         self.served[client] =
             Some(started.unwrap_or_else(|said| panic!("{client} did not start: {said}")));
@@ -110,7 +119,10 @@ fn what_any_client_wrote_is_there_whichever_is_killed() {
     let (mut life, mut settled) = (0, None);
     while began.elapsed().as_secs() < seconds || life < CHECKED_EVERY {
         life += 1;
-        let victim = 1 + (random.next_u64() % (CLIENTS as u64 - 1)) as usize;
+        let victim = match life % BUILDER_EVERY {
+            0 => BUILDER,
+            _ => 1 + (random.next_u64() % (CLIENTS as u64 - 1)) as usize,
+        };
         let moments = [(); 2].map(|()| Duration::from_millis(random.next_u64() % 1_000));
         let drawn = Randomness::repeatable(random.next_u64());
         std::thread::scope(|scope| {

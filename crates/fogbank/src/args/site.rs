@@ -26,6 +26,12 @@ pub enum SiteCommand {
     Compare(SiteCompareArgs),
     /// Serve the disk of a site to this machine (NBD), until a signal says stop. Others do so, too.
     Serve(SiteServeArgs),
+    /// Build the tables of a site for all clients, until a signal says stop: they then send hardly
+    /// more than what they ask for.
+    ///
+    /// For a machine with a good link to the server. It serves no disk, and stopping it at any time
+    /// does no harm: the clients go on with what it builds.
+    Build(SiteBuildArgs),
     /// Read a site from one end to the other and check that every byte is what was written. Others
     /// may work on it meanwhile.
     Verify(SiteArgs),
@@ -192,6 +198,25 @@ pub struct SiteServeArgs {
     /// everything on the disk.
     #[arg(long)]
     pub in_clear: bool,
+    /// What is recorded.
+    #[command(flatten)]
+    pub record: SiteRecordArgs,
+}
+
+/// How tables of a site are built for others.
+#[derive(Debug, Clone, Args)]
+pub struct SiteBuildArgs {
+    /// Which client.
+    #[command(flatten)]
+    pub client: SiteArgs,
+    /// What is recorded.
+    #[command(flatten)]
+    pub record: SiteRecordArgs,
+}
+
+/// Whether what the server sees of a client is written down.
+#[derive(Debug, Clone, Args)]
+pub struct SiteRecordArgs {
     /// Write what the server sees of this client.
     ///
     /// A trace of everything, to this file, which must be new (and FILE.1, FILE.2 and so on, which

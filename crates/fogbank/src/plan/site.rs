@@ -29,6 +29,11 @@ pub struct SitePlan {
     pub answer_s: f64,
     /// Queries a second of all clients together, which their links carry.
     pub per_s: f64,
+    /// The same three of a client, where another machine builds: bytes sent and received for a
+    /// query, and queries a second of all, as far as links of clients bound them.
+    pub beside: [f64; 3],
+    /// What that machine sends and receives for each query of all clients.
+    pub builder_bytes: [f64; 2],
 }
 
 /// What any process takes.
@@ -58,9 +63,11 @@ impl SitePlan {
         let pieces: f64 = (0..=schedule.bottom()).map(blocks).sum();
         let places = f64::from(parameters.epoch) * f64::from(parameters.kept_epochs);
         let window = 4.0 * f64::from(parameters.epoch);
-        let (answer_s, per_s) = speed(parameters, clients, &link, (up_bytes, down_bytes), {
-            entry + result + cost.touched * cell
-        });
+        let built = [cost.written * cell, cost.read * cell];
+        let beside = (up_bytes - built[0], down_bytes - built[1]);
+        let own = entry + result + cost.touched * cell;
+        let speed = |bytes| speed(parameters, clients, &link, bytes, own);
+        let (answer_s, per_s) = speed((up_bytes, down_bytes));
         Ok(Self {
             clients,
             memory_bytes: PROCESS_BYTES
@@ -71,6 +78,8 @@ impl SitePlan {
             down_bytes,
             answer_s,
             per_s,
+            beside: [beside.0, beside.1, speed(beside).1],
+            builder_bytes: [built[0], built[1] + entry + result],
         })
     }
 }
@@ -119,6 +128,13 @@ mod tests {
         let thin = LinkArgs { down_mb_s: Some(1.0), ..link };
         let of = |clients| SitePlan::of(&parameters, clients, &thin).unwrap();
         assert!(of(1).per_s < 10.0 && of(30).per_s < 30.0 * of(1).per_s, "{:?}", of(30));
+        // Beside one that builds it sends little more than an entry and a result.
+        let plan = of(5);
+        let [up, down, per_s] = plan.beside;
+        assert!(up < 10e3 && 10.0 * up < plan.up_bytes && down < plan.down_bytes, "{plan:?}");
+        assert!(per_s > plan.per_s, "{plan:?}");
+        let [sent, got] = plan.builder_bytes;
+        assert!((sent + up - plan.up_bytes).abs() < 1.0 && got > sent, "{plan:?}");
         // What a client knows is the 80 bytes a block that the page names, or less; beside it are
         // pieces.
         let large = parameters_of(16 << 30, 4096).unwrap();

@@ -54,7 +54,7 @@ impl SitePlace {
     /// # Errors
     /// [`Error::CloudLied`] if anything is not what was written.
     pub async fn verify(&self, progress: &mut Progress<'_>) -> Result<u64> {
-        let joined = self.join_engine(None).await?;
+        let joined = self.join_engine(None, false).await?;
         let mut nothing = Nothing(progress);
         let blocks = scan(&joined, &mut nothing).await?;
         joined.close().await?;
@@ -73,7 +73,7 @@ impl SitePlace {
         key: Option<&MasterKey>,
         progress: &mut Progress<'_>,
     ) -> Result<(W, u64)> {
-        let joined = self.join_engine(None).await?;
+        let joined = self.join_engine(None, false).await?;
         let (key, shape) = (key.unwrap_or(&joined.master), joined.shape().encode());
         let writer = BackupWriter::begin(file, key, &shape, &randomness()?);
         let mut copy = Copy::new(writer.map_err(unwritten)?, progress);
