@@ -37,7 +37,7 @@ fn explain(error: ServerError) -> Error {
 /// Says where the secret stands, never what it is, and what to do with it.
 fn greet(bound: &Bound) {
     let (file, listening) = (bound.address_file().display(), &bound.address().place);
-    say!("fogbank {} register server", env!("CARGO_PKG_VERSION"));
+    say!("fogbank {} register server", fogbank_process::VERSION);
     say!("  address  {file} (one line, a secret: whoever has it may keep registers here)");
     say!(
         "  next     append that line to a file of mode 0600 at the proxy, with those of the other"

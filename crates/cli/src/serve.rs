@@ -11,17 +11,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::observers::Observers;
+use crate::settings::Settings;
 use bytesize::ByteSize;
 use fogbank::args::ServeArgs;
 use fogbank::config::StoreConfig;
 use fogbank::plan::lines;
 use fogbank::side_check::check_apart;
 use fogbank::traffic::Traffic;
-use fogbank::{Error, OpenOptions, Opened, Place, Result};
+use fogbank::{Error, Opened, Place, Result};
 use fogbank_env::{ClientThreads, Metrics, Nanos};
-use fogbank_front::resp::{self, Limits, Listener, Settings, TlsFiles};
+use fogbank_front::resp::{self, Limits, Listener, TlsFiles};
 use fogbank_process::{say, say_error};
-use fogbank_terminal::{address, log_to_standard_error, stop_signal};
+use fogbank_terminal::{
+    address, end_at_once_at_another_signal, log_to_standard_error, stop_signal,
+};
 use tokio::sync::oneshot;
 
 /// How long clients have to take their answers once the server is told to stop, if that is longer
@@ -34,26 +37,25 @@ const STOP_GRACE_NANOS: Nanos = 3_000_000_000;
 /// By blame, see [`Error`].
 pub async fn run(args: ServeArgs) -> Result<()> {
     log_to_standard_error();
-    let place = place(&args)?;
-    let uptime = args.schedule.uptime()?;
+    let settings = Settings::of(&args)?;
     let clients = client_threads()?;
     // Bound there, so that whoever connects wakes those threads and no others.
-    let bound = clients.handle().spawn(Listener::bind(listen_settings(&args)?)).await;
+    let bound = clients.handle().spawn(Listener::bind(settings.listen.clone())).await;
     let listener = bound.map_err(|e| Error::Bug(e.to_string()))?.map_err(explain)?;
-    let shape = args.shape.clone().or_file(args.place.config.as_deref())?;
     let metrics = Metrics::default();
     let observers = Observers::start(&args, &metrics)?;
-    let options = OpenOptions::new(place.clone())
-        .shape(shape)
+    let options = settings
+        .options(&args)
         .metrics(metrics.clone())
         .clock(observers.clock.clone())
         .live(observers.live.clone())
-        .uptime(uptime)
-        .clients(clients.handle().clone())
-        .record(args.record.clone());
+        .uptime(settings.uptime)
+        .clients(clients.handle().clone());
+    // Until clients are served nothing can be lost: a signal ends a start as it ends any process.
     let opened = options.open().await?;
+    let greeting = greeting(&settings.place, &opened, listener.address(), &args, &observers);
     let signal = stop_signal()?; // whoever reads the greeting may stop it at once
-    greet(&place, &opened, listener.address(), &args, &observers);
+    greeting.iter().for_each(|line| say!("{line}"));
     let advisor = Arc::new(opened.config().clone());
     let listener = listener.watched_by(observers.watcher()).advised_by(advisor);
     let kept = opened.is_kept();
@@ -99,7 +101,10 @@ async fn serve_until_stopped(
     });
     let serving = clients.handle().spawn(serving);
     tokio::select! {
-        () = signal => say_error!("stopping: finishing what was begun and closing the store"),
+        () = signal => {
+            let _as_before = end_at_once_at_another_signal(); // then it cannot be hurried
+            say_error!("stopping: finishing what was begun and closing the store{}", told(&opened));
+        }
         reason = proxy.stopped() => say_stopped("the epochs have ended", reason, kept),
     }
     let _gone = stop.send(());
@@ -114,6 +119,18 @@ async fn serve_until_stopped(
         }
     }
     closed
+}
+
+/// How long closing takes, if somebody may not want to wait for it.
+fn told(opened: &Opened) -> String {
+    let at_once = match opened.is_kept() {
+        true => "another signal ends it at once, and the next start finds everything acknowledged",
+        false => "another signal ends it at once",
+    };
+    match opened.config().closing_s() {
+        short if short < 10 => String::new(),
+        long => format!(", which takes up to {long} s; {at_once}"),
+    }
 }
 
 /// Threads for what clients ask for, apart from those that let messages leave.
@@ -133,9 +150,9 @@ pub fn say_stopped(what: &str, reason: impl std::fmt::Display + Into<Error>, kep
 }
 
 /// How to listen, and what clients may do.
-pub fn listen_settings(args: &ServeArgs) -> Result<Settings> {
+pub fn listen_settings(args: &ServeArgs) -> Result<resp::Settings> {
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
-    Ok(Settings {
+    Ok(resp::Settings {
         address: address("--listen", &args.listen)?,
         password: args.password_file.as_deref().map(read_password).transpose()?,
         tls: tls.map(|(certificate, key)| TlsFiles { certificate, key }),
@@ -178,61 +195,66 @@ pub fn explain(error: resp::Error) -> Error {
     }
 }
 
-/// Says where everything is, what traffic it makes and what to type next.
-fn greet(
+/// Where everything is, what traffic it makes and what to type next.
+fn greeting(
     place: &Place,
     opened: &Opened,
     address: SocketAddr,
     args: &ServeArgs,
     observers: &Observers,
-) {
+) -> Vec<String> {
     let config = opened.config();
     let show = |size: usize| ByteSize::b(size as u64).display().iec().to_string();
-    say!("fogbank {}", env!("CARGO_PKG_VERSION"));
-    say!("  cloud side    {} (untrusted: sees only the beat)", place.store_url());
+    let mut lines = vec![format!("fogbank {}", fogbank_process::VERSION)];
+    let mut say = |line: String| lines.push(line);
+    say(format!("  cloud side    {} (untrusted: sees only the beat)", place.store_url()));
     let trusted = place.trusted();
     let register = opened.register();
     match opened.is_kept() {
-        true => {
-            say!("  trusted side  {} (key and {register}: keep and back up)", trusted.display())
-        }
-        false => say!(
+        true => say(format!(
+            "  trusted side  {} (key and {register}: keep and back up)",
+            trusted.display()
+        )),
+        false => say(format!(
             "  trusted side  {} (what is new there is of no use once this ends)",
             trusted.display()
-        ),
+        )),
     }
-    say!(
+    say(format!(
         "  store         {} records of {}, longer values take several",
         config.capacity,
         show(config.value_size)
-    );
+    ));
     let rests = args.schedule.rest_after.is_some();
-    say!("  traffic       {}", traffic(config, rests));
+    say(format!("  traffic       {}", traffic(config, rests)));
     let bill = lines::of_store(config, &place.store_url(), rests);
-    bill.iter().for_each(|(what, said)| say!("  {what:<13} {said}"));
+    bill.iter().for_each(|(what, said)| say(format!("  {what:<13} {said}")));
     if let Some(seen) = args.schedule.seen() {
-        say!("  schedule      {seen}");
+        say(format!("  schedule      {seen}"));
     }
     if !address.ip().is_loopback() && (args.password_file.is_none() || args.tls_cert.is_none()) {
-        say!(
+        say(format!(
             "  warning       other machines can reach {address}{}: give --password-file, \
              --tls-cert and --tls-key, or listen on 127.0.0.1",
             if args.password_file.is_none() { " without a password" } else { " in clear" }
-        );
+        ));
     }
     let (host, port) = (address.ip(), address.port());
     let tls = if args.tls_cert.is_some() { " --tls" } else { "" };
     let auth = if args.password_file.is_some() { " --askpass" } else { "" };
-    say!("  next          redis-cli -h {host} -p {port}{tls}{auth}     then: SET name value");
-    observers.greeting().iter().for_each(|line| say!("  {line}"));
-    say!(
+    say(format!(
+        "  next          redis-cli -h {host} -p {port}{tls}{auth}     then: SET name value"
+    ));
+    observers.greeting().iter().for_each(|line| say(format!("  {line}")));
+    say(format!(
         "  stop          Ctrl-C or SIGTERM; {}",
         match opened.is_kept() {
             true => "after a crash, start it again: nothing acknowledged is lost",
             false => "the store is in memory: everything in it is lost when this process ends",
         }
-    );
-    say!("listening on {address}");
+    ));
+    say(format!("listening on {address}"));
+    lines
 }
 
 /// What flows, used or not.

@@ -14,7 +14,9 @@ use fogbank::{Disk, Error, OpenOptions, Place, Result, counted};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
 use fogbank_process::{say, say_error};
 
-use fogbank_terminal::{address, log_to_standard_error, stop_signal};
+use fogbank_terminal::{
+    address, end_at_once_at_another_signal, log_to_standard_error, stop_signal,
+};
 
 use crate::serve::{client_threads, say_stopped};
 use crate::upkeep::flags;
@@ -76,7 +78,10 @@ pub async fn serve_disk(
     let (engine, stopped) = (disk.engine(), disk.stopped());
     let stop = async move {
         tokio::select! {
-            () = signal => say_error!("stopping: answering what was asked and closing the disk"),
+            () = signal => {
+                let _as_before = end_at_once_at_another_signal(); // then it cannot be hurried
+                say_error!("stopping: answering what was asked and closing the disk");
+            }
             reason = stopped => say_stopped("the engine has stopped", reason, true),
         }
     };

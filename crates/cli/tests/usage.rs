@@ -1,5 +1,8 @@
 //! What is typed wrongly, or would destroy what is read, is said and changes nothing.
 
+#[path = "../../process/tests/typed/numbers.rs"]
+mod numbers;
+
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -34,6 +37,15 @@ fn trace(folder: &Path, name: &str, head: &[u8]) {
 }
 
 #[test]
+fn a_number_out_of_its_limits_is_refused_with_them() {
+    let flags = numbers::check(
+        env!("CARGO_BIN_EXE_fogbank"),
+        &["bench", "tune", "audit", "completions", "man"],
+    );
+    assert!(flags > 60, "{flags}");
+}
+
+#[test]
 fn wrong_usage_exits_with_64_and_help_with_0() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -41,7 +53,10 @@ fn wrong_usage_exits_with_64_and_help_with_0() {
     let help = fogbank(folder, &["--help"]);
     assert_eq!(help.status.code(), Some(0));
     assert!(String::from_utf8(help.stdout).unwrap().contains("Exit codes"));
-    assert_eq!(fogbank(folder, &["--version"]).status.code(), Some(0));
+    let version = fogbank(folder, &["--version"]);
+    let words = String::from_utf8(version.stdout).unwrap();
+    // A build for development says so; a release, which commit it is of.
+    assert!(words.starts_with(concat!("fogbank ", env!("CARGO_PKG_VERSION"), " (")), "{words}");
 }
 
 /// Whoever reads the help of one command has not read that of the others.
@@ -214,6 +229,7 @@ fn settings_are_checked_without_making_anything() {
     let folder = folder.path();
     std::fs::write(folder.join("shape.toml"), "capacity = 5000\nwrite-batch = 64\n").unwrap();
     std::fs::write(folder.join("wrong.toml"), "capactiy = 5000\n").unwrap();
+    std::fs::write(folder.join("zero.toml"), "capacity = 0\n").unwrap();
     let check = ["config", "check", "--data", "d", "--config", "shape.toml", "--batch", "50"];
     let told = fogbank(folder, &check);
     let words = String::from_utf8(told.stdout).unwrap();
@@ -230,18 +246,26 @@ fn settings_are_checked_without_making_anything() {
     let tls = ["--tls-cert", "password", "--tls-key", "password"];
     let wrong: &[(&[&str], &str)] = &[
         (&["--config", "wrong.toml"], "capactiy"),
-        (&["--capacity", "0"], "capacity"),
-        (&["--value-size", "0"], "value"),
-        (&["--value-size", "1GiB"], "value"),
-        (&["--read-batches", "0"], "--read-batches 0 is outside 1 to 1000"),
-        (&["--batch", "0"], "--batch 0 is outside"),
-        (&["--write-batch", "0"], "--write-batch 0 is outside"),
-        (&["--write-batch", "100000000"], "--write-batch 100000000 is outside"),
+        (&["--config", "zero.toml"], "--capacity 0 is outside 1 to 1073741824"),
+        (&["--capacity", "0"], "'--capacity <N>': give 1 to 1073741824"),
+        (&["--capacity", "-5"], "'--capacity <N>': give 1 to 1073741824"),
+        (&["--write-batch", "0"], "--write-batch 0 is outside 1 to 100000"),
         (&["--in-flight", "9"], "--in-flight 9 is outside 1 to 2"),
-        (&["--windows", "65"], "--windows 65 is outside"),
-        (&["--bucket-dummies", "0"], "outside 1"),
-        (&["--leaf-level", "200"], "level"),
-        (&["--interval-ms", "3600001"], "--interval-ms"),
+        (&["--leaf-level", "0"], "--leaf-level 0 is outside"),
+        (&["--capacity", "1073741824", "--evict-every", "1"], "evict less often"),
+        (&["--read-batches", "1000", "--batch", "100000"], "more than 1000000 reads an epoch"),
+        (&["--read-batches", "1000", "--interval-ms", "60000"], "more than two hours"),
+        (&["--max-connections", "0"], "'--max-connections <N>': give 1 to 1000000"),
+        (&["--dashboard", "0.0.0.0:0"], "--secrets-anywhere"),
+        (&["--dashboard", "nowhere"], "--dashboard nowhere"),
+        (&["--metrics", "192.0.2.1:0"], "--metrics 192.0.2.1:0"),
+        (&["--secret-metrics-address", "[::]:0"], "--secrets-anywhere"),
+        (&["--record", "/nonexistent/x"], "cannot record to /nonexistent/x"),
+        (&["--record", "shape.toml"], "choose a new name"),
+        (&["--history", "/nonexistent/x"], "cannot write --history /nonexistent/x"),
+        (&["--history", "shape.toml"], "cannot write --history shape.toml"),
+        (&["--registers", "nothing"], "nothing"),
+        (&["--time-zone", "UTC"], "--time-zone"),
         (&["--capacity", "400000000", "--value-size", "64KiB"], "are free"),
         (&["--store", "ftp://x"], "ftp"),
         (&["--store", "file://"], "file://DIR"),
@@ -249,6 +273,7 @@ fn settings_are_checked_without_making_anything() {
         (&["--store", "grpc://nowhere"], "grpc://HOST:PORT"),
         (&["--store", "dynamodb://"], "dynamodb://TABLE"),
         (&["--listen", "nowhere"], "--listen"),
+        (&["--listen", "192.0.2.1:0"], "cannot listen on 192.0.2.1:0"),
         (&["--schedule", "now and then"], "--schedule"),
         (&["--password-file", "password"], "chmod 600"),
         (&tls, "password"),

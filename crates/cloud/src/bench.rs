@@ -14,30 +14,30 @@ use std::sync::Arc;
 use bytesize::ByteSize;
 use clap::Args;
 use fogbank_cloud::{Address, Allowance, CloudStore, Credentials, Tenants, identity};
-use fogbank_env::{Clock, Purpose, Randomness, Stream, SystemClock};
+use fogbank_env::{Clock, Purpose, Randomness, Stream, SystemClock, within};
 use fogbank_process::say;
 use fogbank_store::{ArrayId, ArrayShape, CellReads, ChunkName, ChunkWrite, Store, StoreError};
 use rand_core::Rng;
 
-use crate::Failure;
+use crate::{Failure, limits};
 
 /// What to measure.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     /// Bytes of a cell.
-    #[arg(long, value_name = "SIZE", default_value = "1KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "1KiB", value_parser = within(limits::CELL))]
     cell: ByteSize,
     /// Payload of a batch.
-    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = within(limits::BATCH))]
     batch: ByteSize,
     /// Payload of a measurement.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = within(limits::TOTAL))]
     total: ByteSize,
     /// Batches at a time, each on a connection of its own.
-    #[arg(long, value_name = "N", default_value_t = 2)]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = within(limits::STREAMS))]
     streams: usize,
     /// Measurements of each kind; their medians are told.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = within(limits::ROUNDS))]
     rounds: usize,
 }
 
@@ -60,13 +60,13 @@ pub async fn run(args: BenchArgs) -> Result<(), Failure> {
     let address = Address { place: line, tenant: "bench".into(), credentials: None };
     let credentials = Credentials::load(&file).map_err(absent)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let streams = args.streams.clamp(1, 16);
+    let streams = args.streams;
     let store =
         CloudStore::connect(address, &credentials, streams, &clock).await.map_err(absent)?;
     let bench = Bench::new(Arc::new(store), &args, clock)?;
     bench.fill().await.map_err(absent)?;
     let (mut tcp, mut read, mut written) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..args.rounds.max(1) {
+    for round in 0..args.rounds {
         tcp.push(bench.copy().await?);
         read.push(bench.read(round).await.map_err(absent)?);
         written.push(bench.write(round).await.map_err(absent)?);
@@ -121,11 +121,11 @@ impl Bench {
         args: &BenchArgs,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Failure> {
-        let cell_bytes = args.cell.as_u64().clamp(1, 1 << 20) as u32;
+        let cell_bytes = args.cell.as_u64() as u32;
         let chunks = (STORED_BYTES / (cell_bytes as usize * CELLS)).max(1) as u32;
         let shape = ArrayShape { chunks, cells_per_chunk: CELLS as u16, cell_bytes };
-        let batch_bytes = args.batch.as_u64().clamp(1 << 20, 256 << 20) as usize;
-        let (total, streams) = (args.total.as_u64() as usize, args.streams.clamp(1, 16));
+        let batch_bytes = args.batch.as_u64() as usize;
+        let (total, streams) = (args.total.as_u64() as usize, args.streams);
         Ok(Self { store, clock, shape, batch_bytes, total, streams })
     }
 

@@ -3,6 +3,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic when nobody reads: say!
 
 mod bench;
+mod limits;
 
 use std::io::{ErrorKind, IsTerminal};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -16,7 +17,7 @@ use fogbank_cloud::{
     Allowance, Announced, CloudServer, Keeping, ServerError, ServerSettings, Share, Tenants,
     identity, roster,
 };
-use fogbank_env::{Metrics, SystemClock, Visibility, counted};
+use fogbank_env::{Metrics, SystemClock, Visibility, counted, within};
 use fogbank_pages::{Site, Sites, figures};
 use fogbank_process::{say, say_error};
 use fogbank_tls::TlsFiles;
@@ -101,23 +102,23 @@ struct ServeArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7443")]
     listen: String,
     /// Memory of each tenant for the chunks near the top of its trees.
-    #[arg(long, value_name = "SIZE", default_value = "0")]
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = within(limits::MEMORY))]
     cache: ByteSize,
     /// Calls a second of each tenant, after a burst of one second.
-    #[arg(long, value_name = "N", default_value_t = Share::default().calls_per_s)]
+    #[arg(long, value_name = "N", default_value_t = Share::default().calls_per_s, value_parser = within(limits::RATE))]
     rate: u64,
     /// Calls of each tenant at once.
-    #[arg(long, value_name = "N", default_value_t = Share::default().calls_max)]
+    #[arg(long, value_name = "N", default_value_t = Share::default().calls_max, value_parser = within(limits::CALLS))]
     calls: usize,
     /// Bytes of requests of each tenant that are being received, so also of one request.
-    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = within(limits::REQUESTS))]
     requests: ByteSize,
     /// Memory for connections, requests and answers of all tenants together. What each keeps in
     /// memory (--cache, --memory, and 24 bytes or so for every chunk version) comes on top of it.
-    #[arg(long, value_name = "SIZE", default_value = "4GiB")]
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = within(limits::WORK_MEMORY))]
     work_memory: ByteSize,
     /// Connections at once.
-    #[arg(long, value_name = "N", default_value_t = 512)]
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = within(limits::CONNECTIONS))]
     connections: usize,
     /// Hold freshness registers for tenants, too, and where: `fogbank serve --registers` elsewhere
     /// takes the line in DIR/tenants/NAME/register, beside those of two servers or more that others
@@ -145,10 +146,10 @@ struct TenantArgs {
     #[command(flatten)]
     data: DataArgs,
     /// Bytes that it may keep [new tenants: 100GiB].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = within(limits::QUOTA))]
     bytes: Option<ByteSize>,
     /// Arrays that it may keep [new tenants: 1000].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(limits::ARRAYS))]
     arrays: Option<usize>,
 }
 
@@ -167,12 +168,9 @@ const CANNOT: u8 = 73;
 
 fn main() -> ExitCode {
     fogbank_process::keep_large_buffers();
-    let cli = match Cli::try_parse() {
+    let cli: Cli = match fogbank_process::typed() {
         Ok(cli) => cli,
-        Err(told) => {
-            let _closed = told.print(); // whoever hung up does not want to know
-            return if told.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
-        }
+        Err(end) => return end,
     };
     let done = match cli.command {
         Command::Serve(args) => in_runtime(serve(args)),
@@ -274,12 +272,12 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let keeping = if args.memory { Keeping::Memory } else { Keeping::Disk };
     let mut settings = ServerSettings::new(&args.data.data, keeping);
     settings.tls = args.data.tls();
-    settings.connections_max = args.connections.clamp(16, 1 << 20);
-    settings.work_bytes_max = args.work_memory.as_u64().max(512 << 20);
+    settings.connections_max = args.connections;
+    settings.work_bytes_max = args.work_memory.as_u64();
     settings.share.cache_bytes = args.cache.as_u64() as usize;
-    settings.share.calls_per_s = args.rate.max(1);
-    settings.share.calls_max = args.calls.clamp(1, 1 << 20);
-    settings.share.request_bytes_max = args.requests.as_u64().clamp(1 << 20, 1 << 40) as usize;
+    settings.share.calls_per_s = args.rate;
+    settings.share.calls_max = args.calls;
+    settings.share.request_bytes_max = args.requests.as_u64() as usize;
     for other in &args.mixes_with {
         let is_place = other.rsplit_once(':').is_some_and(|(host, port)| {
             !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
@@ -330,7 +328,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
 }
 
 fn greet(server: &CloudServer, args: &ServeArgs) {
-    say!("fogbank-cloud {}", env!("CARGO_PKG_VERSION"));
+    say!("fogbank-cloud {}", fogbank_process::VERSION);
     let keeps = if args.memory { "in memory: gone with this process" } else { "on its disk" };
     say!("  data     {} ({keeps})", args.data.data.display());
     say!("  pin      {} (of its certificate)", server.pin());

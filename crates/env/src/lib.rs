@@ -1,6 +1,6 @@
 //! The outside world, passed in: time, randomness, compute, threads for clients, files that only
-//! their owner may read, folders that one process has, metrics typed by who may see them, and how
-//! counts are said to whoever reads.
+//! their owner may read, folders that one process has, metrics typed by who may see them, how
+//! counts are said to whoever reads, and how numbers are read that people type.
 //!
 //! Everything above this crate takes what it needs from here as an argument. That is what makes a
 //! run repeatable from one seed (same seed, same trace) and lets tests run in virtual time.
@@ -17,6 +17,7 @@ mod random;
 mod secret_file;
 mod threads;
 mod timer;
+mod typed;
 
 pub use clock::{Clock, Nanos, SystemClock};
 pub use compute::compute;
@@ -28,3 +29,4 @@ pub use metrics::{Gauge, Metrics, Visibility};
 pub use random::{Purpose, Randomness, Stream};
 pub use secret_file::{create_secret, open_to_others, write_secret};
 pub use threads::ClientThreads;
+pub use typed::within;

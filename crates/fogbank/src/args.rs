@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use fogbank_env::within;
 use serde::Deserialize;
 
 mod plan;
@@ -19,6 +20,7 @@ pub use self::site::{
     SiteServeArgs,
 };
 use crate::engines::{VOLUME_ENGINES, VolumeEngine};
+use crate::limits;
 use crate::link::PaceArgs;
 use crate::load::Format;
 use crate::preset::Preset;
@@ -138,10 +140,10 @@ pub enum VolumeCommand {
 #[derive(Debug, Clone, Args)]
 pub struct VolumeShapeArgs {
     /// Bytes of the volume.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = within(limits::DISK_SIZE))]
     pub size: ByteSize,
     /// Bytes of a block: what is read and written at once, and what a request is rounded to.
-    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = within(limits::BLOCK_SIZE))]
     pub block: ByteSize,
     /// The engine.
     #[arg(long, value_parser = VolumeEngine::parser(), default_value = VOLUME_ENGINES[0].name)]
@@ -178,17 +180,17 @@ pub struct VolumeCreateArgs {
 pub struct FlowArgs {
     /// Accesses a second, whatever the file system does, so that their count tells nothing either.
     /// Without it accesses leave as they come.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(limits::FIXED_RATE))]
     pub fixed_rate: Option<u64>,
     /// Milliseconds from one tick of the fixed rate to the next.
-    #[arg(long, value_name = "MS", default_value_t = 10, requires = "fixed_rate")]
+    #[arg(long, value_name = "MS", default_value_t = 10, requires = "fixed_rate", value_parser = within(limits::TICK_MS))]
     pub tick_ms: u64,
     /// At which pace messages leave, if they leave as accesses come.
     #[command(flatten)]
     pub pace: PaceArgs,
     /// Bytes of what is written that are under way at once, if accesses leave as they come [tao:
     /// 8MiB, 1MiB across a network; partition: 32MiB, 4MiB across one].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = within(limits::WRITE_BEHIND))]
     pub write_behind: Option<ByteSize>,
 }
 
@@ -324,59 +326,59 @@ pub struct ShapeArgs {
     /// Records that it can hold [100000].
     ///
     /// Of at most --value-size bytes; longer ones take several.
-    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_CAPACITY")]
+    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_CAPACITY", value_parser = within(limits::CAPACITY))]
     pub capacity: Option<u32>,
     /// Bytes of a value that one cell holds [512 B].
-    #[arg(long, help_heading = SHAPE, value_name = "SIZE", env = "FOGBANK_VALUE_SIZE")]
+    #[arg(long, help_heading = SHAPE, value_name = "SIZE", env = "FOGBANK_VALUE_SIZE", value_parser = within(limits::VALUE_SIZE))]
     pub value_size: Option<ByteSize>,
     /// Read batches an epoch [2].
     ///
     /// The longest chain of dependent reads that a transaction can make in one.
-    #[arg(long, help_heading = SHAPE, value_name = "R", env = "FOGBANK_READ_BATCHES")]
+    #[arg(long, help_heading = SHAPE, value_name = "R", env = "FOGBANK_READ_BATCHES", value_parser = within(limits::READ_BATCHES))]
     pub read_batches: Option<usize>,
     /// Read batches under way at once [1].
     ///
     /// More keep a slow link busy: a batch leaves while the one before is still on its way; a chain
     /// of dependent reads is that many times shorter.
-    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_IN_FLIGHT")]
+    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_IN_FLIGHT", value_parser = within(limits::READ_BATCHES))]
     pub in_flight: Option<usize>,
     /// Messages of 2 MiB under way at once [6].
     ///
     /// Of a batch or of a commit. More fill a longer or faster link and take as much more memory.
-    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_WINDOWS")]
+    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_WINDOWS", value_parser = within(limits::WINDOWS))]
     pub windows: Option<usize>,
     /// Reads of a read batch [132].
     ///
     /// A command reads at most --read-batches times this.
-    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_BATCH")]
+    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_BATCH", value_parser = within(limits::BATCH))]
     pub batch: Option<usize>,
     /// Writes of an epoch [132].
     ///
     /// A command changes at most so many records.
-    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_WRITE_BATCH")]
+    #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_WRITE_BATCH", value_parser = within(limits::WRITE_BATCH))]
     pub write_batch: Option<usize>,
     /// Milliseconds between batches [160].
     ///
     /// 0 sends each as soon as the one before is done, which shows the cloud how long the proxy's
     /// own work takes (benchmarks only).
-    #[arg(long, help_heading = SHAPE, value_name = "MS", env = "FOGBANK_INTERVAL_MS")]
+    #[arg(long, help_heading = SHAPE, value_name = "MS", env = "FOGBANK_INTERVAL_MS", value_parser = within(limits::INTERVAL_MS))]
     pub interval_ms: Option<u64>,
     /// Memory for the top of the tree [64MiB].
     ///
     /// 0 keeps none of it in the proxy.
-    #[arg(long, help_heading = SHAPE, value_name = "SIZE", env = "FOGBANK_CACHE")]
+    #[arg(long, help_heading = SHAPE, value_name = "SIZE", env = "FOGBANK_CACHE", value_parser = within(limits::MEMORY))]
     pub cache: Option<ByteSize>,
     /// Z: real blocks of a bucket [by capacity].
-    #[arg(long, help_heading = SHAPE, value_name = "Z", env = "FOGBANK_BUCKET_REALS")]
+    #[arg(long, help_heading = SHAPE, value_name = "Z", env = "FOGBANK_BUCKET_REALS", value_parser = within(limits::BUCKET_REALS))]
     pub bucket_reals: Option<u16>,
     /// S: dummies of a bucket [by Z].
-    #[arg(long, help_heading = SHAPE, value_name = "S", env = "FOGBANK_BUCKET_DUMMIES")]
+    #[arg(long, help_heading = SHAPE, value_name = "S", env = "FOGBANK_BUCKET_DUMMIES", value_parser = within(limits::BUCKET_DUMMIES))]
     pub bucket_dummies: Option<u16>,
     /// A: accesses between evictions [by Z].
-    #[arg(long, help_heading = SHAPE, value_name = "A", env = "FOGBANK_EVICT_EVERY")]
+    #[arg(long, help_heading = SHAPE, value_name = "A", env = "FOGBANK_EVICT_EVERY", value_parser = within(limits::EVICT_EVERY))]
     pub evict_every: Option<u32>,
     /// L: the level of the leaves [by capacity and A].
-    #[arg(long, help_heading = SHAPE, value_name = "L", env = "FOGBANK_LEAF_LEVEL")]
+    #[arg(long, help_heading = SHAPE, value_name = "L", env = "FOGBANK_LEAF_LEVEL", value_parser = within(limits::LEAF_LEVEL))]
     pub leaf_level: Option<u32>,
     /// XORed reads.
     ///
@@ -434,7 +436,7 @@ pub struct ServeArgs {
     #[arg(long, help_heading = CLIENTS, value_name = "FILE", env = "FOGBANK_TLS_KEY", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Connections at once.
-    #[arg(long, help_heading = CLIENTS, value_name = "N", env = "FOGBANK_MAX_CONNECTIONS", default_value_t = 10_000)]
+    #[arg(long, help_heading = CLIENTS, value_name = "N", env = "FOGBANK_MAX_CONNECTIONS", default_value_t = 10_000, value_parser = within(limits::CONNECTIONS))]
     pub max_connections: usize,
     /// Let INFO show secret figures.
     ///
@@ -611,7 +613,7 @@ pub struct RestoreArgs {
     pub second_store: Option<String>,
     /// Records that the new store can hold [as many as the old one]. Everything else of its shape
     /// stays. A volume keeps its size.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(limits::CAPACITY))]
     pub capacity: Option<u32>,
     /// Where the new store's freshness register is to be, if not in DIR/proxy.
     #[command(flatten)]
@@ -659,7 +661,7 @@ pub struct RotateKeyArgs {
     pub to_second_store: Option<String>,
     /// Records that the new store can hold [as many as the old one]. Everything else of its shape
     /// stays. A volume keeps its size.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(limits::CAPACITY))]
     pub capacity: Option<u32>,
 }
 

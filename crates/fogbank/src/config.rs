@@ -15,10 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::args::{ShapeArgs, Xor};
 use crate::engines::ring;
 use crate::error::{Error, Result};
+use crate::limits::{self, EPOCH_READS_MAX};
 use crate::site::SiteShape;
-
-/// The most that a batch reads or an epoch writes.
-pub const BATCH_MAX: usize = 100_000;
 
 /// The public configuration of a store, fixed at its creation. Everything in it is known to the
 /// cloud.
@@ -77,6 +75,11 @@ impl StoreConfig {
         (self.read_batches as u64 + 1).saturating_mul(self.interval_ms)
     }
 
+    /// Seconds that epochs still run when the store is closed.
+    pub fn closing_s(&self) -> u64 {
+        (CLOSING_EPOCHS as u64 + 1) * self.epoch_ms() / 1_000
+    }
+
     /// The configuration of a new store: what is given, the rest derived.
     ///
     /// # Errors
@@ -91,7 +94,6 @@ impl StoreConfig {
     /// # Errors
     /// As [`StoreConfig::derive`].
     pub fn derive_at(args: &ShapeArgs, xor_offered: bool, across_a_link: bool) -> Result<Self> {
-        let usage = |e: fogbank_oram::Error| Error::Usage(e.to_string());
         let preset = args.preset.unwrap_or_default().shape();
         let shape = BatchShape {
             capacity: args.capacity.unwrap_or(preset.capacity),
@@ -100,10 +102,11 @@ impl StoreConfig {
             write_batch: args.write_batch.unwrap_or(preset.write_batch),
         };
         let read_batches = args.read_batches.unwrap_or(preset.read_batches);
+        // The buckets follow from these.
+        check_blocks(shape.capacity, shape.value_bytes)?;
+        check_epoch(read_batches, shape.read_batch, shape.write_batch)?;
         let bucket = bucket_shape(args, &shape, read_batches)?;
-        let cache = args.cache.unwrap_or(preset.cache).as_u64();
-        let geometry = Geometry::new(shape.capacity, shape.value_bytes, bucket, cache);
-        let least = geometry.map_err(usage)?.leaf_level();
+        let least = bucket.leaf_level(shape.capacity);
         let config = Self {
             engine: ring::NAME.into(),
             capacity: shape.capacity,
@@ -114,7 +117,7 @@ impl StoreConfig {
             batch: shape.read_batch,
             write_batch: shape.write_batch,
             interval_ms: args.interval_ms.unwrap_or(preset.interval_ms),
-            cache,
+            cache: args.cache.unwrap_or(preset.cache).as_u64(),
             bucket_reals: bucket.reals,
             bucket_dummies: bucket.dummies,
             evict_every: bucket.evict_every,
@@ -123,7 +126,6 @@ impl StoreConfig {
             key_budget: 64,
         };
         config.check()?;
-        config.geometry()?;
         Ok(config)
     }
 
@@ -169,7 +171,7 @@ impl StoreConfig {
             leaf_level: bucket.leaf_level(capacity).saturating_add(higher),
             ..self.clone()
         };
-        config.geometry()?;
+        config.check()?;
         Ok(config)
     }
 
@@ -180,25 +182,38 @@ impl StoreConfig {
                 "this store was made by another version of fogbank: there is no engine {engine}"
             )));
         }
-        let positive = [
-            ("--read-batches", self.read_batches, 1, 1_000),
-            ("--in-flight", self.in_flight, 1, self.read_batches.max(1)),
-            ("--windows", self.windows, 1, 64),
-            ("--batch", self.batch, 1, BATCH_MAX),
-            // None for an engine that is measured reading; a store that is served has some.
-            ("--write-batch", self.write_batch, 0, BATCH_MAX),
-        ];
-        positive.into_iter().try_for_each(within)?;
-        if self.interval_ms > 3_600_000 {
-            return Err(Error::Usage("--interval-ms is above an hour".into()));
-        }
-        Ok(())
+        check_blocks(self.capacity, self.value_size)?;
+        check_epoch(self.read_batches, self.batch, self.write_batch)?;
+        limits::check("--in-flight", self.in_flight, 1..=self.read_batches)?;
+        limits::check("--windows", self.windows, limits::WINDOWS)?;
+        limits::check("--interval-ms", self.interval_ms, limits::INTERVAL_MS)?;
+        check_epoch_ms(self)?;
+        limits::check("--bucket-reals", self.bucket_reals, limits::BUCKET_REALS)?;
+        limits::check("--bucket-dummies", self.bucket_dummies, limits::BUCKET_DUMMIES)?;
+        limits::check("--evict-every", self.evict_every.into(), limits::EVICT_EVERY)?;
+        self.check_leaf_level()?;
+        self.geometry().map(drop)
     }
 
-    /// Refuses what the engine does not serve, or nobody can write to.
+    /// A higher tree than the model asks for wastes cells, a lower one loses the stash bound.
+    fn check_leaf_level(&self) -> Result<()> {
+        let bucket = BucketShape::new(self.bucket_reals, self.bucket_dummies, self.evict_every);
+        let (least, most) = (bucket.leaf_level(self.capacity).into(), *limits::LEAF_LEVEL.end());
+        if least > most {
+            return Err(Error::Usage(format!(
+                "--capacity {} with --evict-every {} takes more than {} levels; give fewer \
+                 records, or evict less often",
+                self.capacity,
+                self.evict_every,
+                most + 1
+            )));
+        }
+        limits::check("--leaf-level", self.leaf_level.into(), least..=most)
+    }
+
+    /// Refuses what nobody can write to.
     pub(crate) fn check_served(&self) -> Result<()> {
-        within(("--write-batch", self.write_batch, 1, BATCH_MAX))?;
-        self.ring_settings().geometry().map(drop).map_err(|e| Error::Usage(e.to_string()))
+        limits::check("--write-batch", self.write_batch, limits::WRITE_BATCH_SERVED)
     }
 
     /// Holds `args` against the configuration of an existing store.
@@ -339,7 +354,6 @@ impl StoreConfig {
         })?;
         // It is only claimed, and sizes follow from it.
         config.check()?;
-        config.geometry()?;
         Ok(config)
     }
 }
@@ -360,9 +374,7 @@ fn bucket_shape(args: &ShapeArgs, shape: &BatchShape, read_batches: usize) -> Re
         let dummies = args.bucket_dummies.unwrap_or(chosen.dummies);
         return Ok(BucketShape::new(chosen.reals, dummies, rate(args, chosen.evict_every)?));
     };
-    if reals == 0 || reals > 1024 {
-        return Err(Error::Usage("--bucket-reals is outside 1 to 1024".into()));
-    }
+    limits::check("--bucket-reals", reals, limits::BUCKET_REALS)?;
     let evict_every = rate(args, BucketShape::largest_proven_rate(reals))?;
     let published =
         BucketShape::PROVEN.iter().find(|b| (b.reals, b.evict_every) == (reals, evict_every));
@@ -373,10 +385,8 @@ fn bucket_shape(args: &ShapeArgs, shape: &BatchShape, read_batches: usize) -> Re
 
 fn rate(args: &ShapeArgs, otherwise: u16) -> Result<u16> {
     let Some(asked) = args.evict_every else { return Ok(otherwise) };
-    u16::try_from(asked)
-        .ok()
-        .filter(|a| (1..=4096).contains(a))
-        .ok_or_else(|| Error::Usage("--evict-every is outside 1 to 4096".into()))
+    limits::check("--evict-every", asked, limits::EVICT_EVERY)?;
+    Ok(asked as u16)
 }
 
 fn xor(asked: Option<Xor>, offered: bool, across_a_link: bool) -> Result<bool> {
@@ -393,11 +403,36 @@ fn xor(asked: Option<Xor>, offered: bool, across_a_link: bool) -> Result<bool> {
 /// whether anybody waits or not.
 const CLOSING_EPOCHS: usize = 4;
 
-fn within((flag, value, least, most): (&str, usize, usize, usize)) -> Result<()> {
-    match (least..=most).contains(&value) {
-        true => Ok(()),
-        false => Err(Error::Usage(format!("{flag} {value} is outside {least} to {most}"))),
+fn check_blocks(capacity: u32, value_bytes: usize) -> Result<()> {
+    limits::check("--capacity", capacity, limits::CAPACITY)?;
+    limits::check("--value-size", ByteSize::b(value_bytes as u64), limits::VALUE_SIZE)
+}
+
+/// What an epoch reads and writes.
+fn check_epoch(read_batches: usize, batch: usize, write_batch: usize) -> Result<()> {
+    limits::check("--read-batches", read_batches, limits::READ_BATCHES)?;
+    limits::check("--batch", batch, limits::BATCH)?;
+    limits::check("--write-batch", write_batch, limits::WRITE_BATCH)?;
+    if read_batches * batch > EPOCH_READS_MAX {
+        return Err(Error::Usage(format!(
+            "--read-batches {read_batches} of --batch {batch} are more than {EPOCH_READS_MAX} \
+             reads an epoch; give fewer or smaller batches"
+        )));
     }
+    Ok(())
+}
+
+/// How long an epoch may take: a stop waits for some.
+fn check_epoch_ms(config: &StoreConfig) -> Result<()> {
+    let most = *limits::INTERVAL_MS.end();
+    if config.epoch_ms() <= 2 * most {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "--read-batches {} at --interval-ms {} make epochs of more than two hours; give fewer \
+         batches, or a shorter interval",
+        config.read_batches, config.interval_ms
+    )))
 }
 
 #[cfg(test)]
@@ -499,13 +534,13 @@ mod tests {
     #[test]
     fn what_is_out_of_its_limits_is_named() {
         for (edit, part) in [
-            ((|a| a.capacity = Some(0)) as fn(&mut ShapeArgs), "capacity"),
-            (|a| a.value_size = Some(ByteSize::gib(1)), "value size"),
+            ((|a| a.capacity = Some(0)) as fn(&mut ShapeArgs), "--capacity 0 is outside"),
+            (|a| a.value_size = Some(ByteSize::gib(1)), "--value-size"),
             (|a| a.batch = Some(0), "--batch"),
             (|a| a.read_batches = Some(0), "--read-batches"),
             (|a| a.bucket_reals = Some(0), "--bucket-reals"),
             (|a| a.evict_every = Some(70_000), "--evict-every"),
-            (|a| a.leaf_level = Some(2), "L is below"),
+            (|a| a.leaf_level = Some(2), "--leaf-level 2 is outside"),
             (|a| a.xor = Some(Xor::On), "--xor"),
             (|a| a.interval_ms = Some(u64::MAX), "--interval-ms"),
         ] {

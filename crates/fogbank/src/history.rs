@@ -15,6 +15,7 @@ use fogbank_front::resp::Watcher;
 use fogbank_picture::{Asked, HistoryLine, HistoryWriter, key_number};
 
 use crate::error::{Error, Result};
+use crate::side_check::check_new_file;
 
 /// A history being written.
 pub struct HistoryLog {
@@ -28,12 +29,20 @@ pub struct HistoryLog {
 }
 
 impl HistoryLog {
+    /// Whether one can begin at `path`. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`HistoryLog::create`].
+    pub fn check(path: &Path) -> Result<()> {
+        check_new_file(path).map_err(|e| cannot_write(path, &e))
+    }
+
     /// Begins a history at `path`, where there must be no file. `salt` is to be fresh randomness.
     ///
     /// # Errors
     /// [`Error::Usage`] if the file cannot be made.
     pub fn create(path: &Path, clock: Arc<dyn Clock>, salt: u64) -> Result<Arc<Self>> {
-        let fault = |e| Error::Usage(format!("cannot write --history {}: {e}", path.display()));
+        let fault = |e| cannot_write(path, &e);
         let writer = HistoryWriter::create(path, salt).map_err(fault)?;
         let (lines, queue) = sync_channel(LINES_WAITING_MAX);
         let named = std::thread::Builder::new().name("history".into());
@@ -82,3 +91,6 @@ fn write(mut writer: HistoryWriter, queue: &Receiver<Option<HistoryLine>>) -> st
 
 const LINES_WAITING_MAX: usize = 1 << 16;
 const FLUSH_AFTER: Duration = Duration::from_secs(1);
+fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
+    Error::Usage(format!("cannot write --history {}: {error}", path.display()))
+}

@@ -33,6 +33,7 @@ mod error;
 pub mod fill;
 mod filled;
 pub mod history;
+pub mod limits;
 pub mod link;
 pub mod load;
 mod new_folder;

@@ -4,37 +4,39 @@
 use std::time::Duration;
 
 use clap::Args;
+use fogbank_env::within;
 use fogbank_oram::immediate::LinkRate;
 use fogbank_store::Link;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::limits;
 
 /// The link to the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Args)]
 pub struct LinkArgs {
     /// Milliseconds of a round trip without load; plan assumes some if the store is a cloud.
-    #[arg(long, value_name = "MS", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = within(limits::DELAY_MS))]
     pub rtt_ms: f64,
     /// Bandwidth towards the store, in MB (10^6 bytes) a second [unlimited].
-    #[arg(long, value_name = "MB/S", allow_negative_numbers = true)]
+    #[arg(long, value_name = "MB/S", value_parser = within(limits::MB_S))]
     pub up_mb_s: Option<f64>,
     /// Bandwidth from the store, in MB (10^6 bytes) a second [unlimited].
-    #[arg(long, value_name = "MB/S", allow_negative_numbers = true)]
+    #[arg(long, value_name = "MB/S", value_parser = within(limits::MB_S))]
     pub down_mb_s: Option<f64>,
     /// Milliseconds that the store takes for a call that only asks.
-    #[arg(long, value_name = "MS", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = within(limits::DELAY_MS))]
     pub read_ms: f64,
     /// Milliseconds that it takes for a call that changes something.
-    #[arg(long, value_name = "MS", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = within(limits::DELAY_MS))]
     pub write_ms: f64,
     /// Up to so many milliseconds more for a round trip, evenly distributed.
-    #[arg(long, value_name = "MS", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = within(limits::DELAY_MS))]
     pub jitter_ms: f64,
     /// The share of calls that lose a packet and wait for it, in steps of 0.000001.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = within(limits::SHARE))]
     pub loss: f64,
     /// Milliseconds that such a call waits [200].
-    #[arg(long, value_name = "MS", requires = "loss", allow_negative_numbers = true)]
+    #[arg(long, value_name = "MS", requires = "loss", value_parser = within(limits::DELAY_MS))]
     pub loss_ms: Option<f64>,
 }
 
@@ -103,10 +105,10 @@ impl LinkArgs {
 pub struct PaceArgs {
     /// MB (10^6 bytes) a second at which write-backs leave: a little less than the link carries, so
     /// that nothing else waits in it behind them [bench: 19/20 of the link; volumes: no limit].
-    #[arg(long, value_name = "MB/S", allow_negative_numbers = true)]
+    #[arg(long, value_name = "MB/S", value_parser = within(limits::MB_S))]
     pub send_mb_s: Option<f64>,
     /// MB (10^6 bytes) a second for which paths are asked, the same the other way [as --send-mb-s].
-    #[arg(long, value_name = "MB/S", allow_negative_numbers = true)]
+    #[arg(long, value_name = "MB/S", value_parser = within(limits::MB_S))]
     pub receive_mb_s: Option<f64>,
 }
 
@@ -123,31 +125,20 @@ impl PaceArgs {
     }
 }
 
-/// Longest delay that is taken: above it somebody has mistaken the unit.
-const DELAY_MS_MAX: f64 = 60_000.0;
-
 fn duration(flag: &str, ms: f64) -> Result<Duration> {
-    if (0.0..=DELAY_MS_MAX).contains(&ms) {
-        Ok(Duration::from_secs_f64(ms / 1e3))
-    } else {
-        Err(Error::Usage(format!("{flag} is outside 0 to {DELAY_MS_MAX} milliseconds")))
-    }
+    limits::check(flag, ms, limits::DELAY_MS)?;
+    Ok(Duration::from_secs_f64(ms / 1e3))
 }
 
 fn rate(flag: &str, mb_s: Option<f64>) -> Result<Option<u64>> {
-    match mb_s {
-        None => Ok(None),
-        Some(rate) if (0.001..=1e6).contains(&rate) => Ok(Some((rate * 1e6) as u64)),
-        Some(_) => Err(Error::Usage(format!("{flag} is outside 0.001 to 1000000 MB/s"))),
-    }
+    let Some(rate) = mb_s else { return Ok(None) };
+    limits::check(flag, rate, limits::MB_S)?;
+    Ok(Some((rate * 1e6) as u64))
 }
 
 fn per_million(share: f64) -> Result<u32> {
-    if (0.0..=1.0).contains(&share) {
-        Ok((share * 1e6).round() as u32)
-    } else {
-        Err(Error::Usage("--loss is a share, from 0 to 1".into()))
-    }
+    limits::check("--loss", share, limits::SHARE)?;
+    Ok((share * 1e6).round() as u32)
 }
 
 #[cfg(test)]

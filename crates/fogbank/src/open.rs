@@ -232,7 +232,9 @@ impl OpenOptions {
         check_url(&url)?;
         self.place.check_sides()?;
         check_apart("--data", Some(&self.place.trusted()), &url)?;
-        check_apart("--record", self.record.as_deref(), &url)
+        check_apart("--record", self.record.as_deref(), &url)?;
+        RegisterPlace::of(&self.place)?;
+        self.record.as_deref().map_or(Ok(()), Recording::check)
     }
 
     /// Refuses to make a store that its disk does not hold when it is full.

@@ -14,6 +14,7 @@ use fogbank_store::{ArrayId, Log, Recorded, RecordedLog, Store};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
+use crate::side_check::check_new_file;
 
 /// What the recorder goes by, if there are epochs; clients of sites have none.
 #[derive(Deserialize)]
@@ -30,6 +31,15 @@ pub struct Recording {
 }
 
 impl Recording {
+    /// Whether a trace can begin at `path`. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`Recording::start`].
+    pub(crate) fn check(path: &Path) -> Result<()> {
+        let checked = TraceWriter::check_free(path).and_then(|()| check_new_file(path));
+        checked.map_err(|e| cannot_record(path, &e))
+    }
+
     /// Wraps `store` so that everything it sees goes to the trace at `path`, if one is asked for.
     /// `head` is its public configuration.
     ///

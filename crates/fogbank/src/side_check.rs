@@ -3,9 +3,12 @@
 //!
 //! A path is told by where it leads, through links and `..`, whether or not it is there yet.
 
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use fogbank_store::url::StoreUrl;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 
 use crate::error::{Error, Result};
 
@@ -27,6 +30,22 @@ pub fn check_apart(flag: &str, path: Option<&Path>, store_url: &str) -> Result<(
         path.display(),
         cloud.display()
     )))
+}
+
+/// Whether a new file can be made at `path`, as far as that can be told without making it.
+///
+/// # Errors
+/// What the system would say.
+pub(crate) fn check_new_file(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata().is_ok() {
+        return Err(Errno::EXIST.into());
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    if !folder.metadata()?.is_dir() {
+        return Err(Errno::NOTDIR.into());
+    }
+    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
 /// Where `path` leads: links are followed as far as there is something, the rest is taken as it

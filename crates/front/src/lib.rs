@@ -6,3 +6,6 @@ mod listening;
 pub mod nbd;
 #[cfg(feature = "resp")]
 pub mod resp;
+
+#[cfg(feature = "listening")]
+pub use listening::is_of_this_machine;

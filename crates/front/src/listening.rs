@@ -58,6 +58,14 @@ pub enum Error {
     Tls(#[from] fogbank_tls::Error),
 }
 
+/// Whether this machine has that address: a socket is bound to any port of it and let go.
+///
+/// # Errors
+/// What the system says if it has not.
+pub fn is_of_this_machine(address: SocketAddr) -> io::Result<()> {
+    std::net::TcpListener::bind((address.ip(), 0)).map(drop)
+}
+
 /// A stream of bytes, whatever carries it.
 pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 
@@ -71,6 +79,15 @@ pub(crate) enum Socket {
 
 impl Socket {
     /// Binds `place`.
+    /// Whether a socket could be bound there, if nobody else is.
+    pub(crate) fn check(place: &Place) -> Result<(), Error> {
+        match place {
+            Place::Tcp(address) => is_of_this_machine(*address)
+                .map_err(|source| Error::Bind { place: place.clone(), source }),
+            Place::Unix(_) => Ok(()),
+        }
+    }
+
     pub(crate) async fn bind(place: &Place) -> Result<Self, Error> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AddrInUse => Error::AddressInUse(place.clone()),

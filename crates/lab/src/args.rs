@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use fogbank::link::{LinkArgs, PaceArgs};
+use fogbank_env::within;
 
 mod bench;
+pub mod limits;
 mod tune;
 
 pub use bench::{Application, BenchAppArgs, BenchPaperArgs, BenchSiteArgs, PaperFigure, System};
@@ -111,7 +113,7 @@ pub struct AuditArgs {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// The advantage of a classifier that is still let pass: above 0, at most 1.
-    #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.01, value_parser = within(limits::SHARE_OF_SOME))]
     pub bound: f64,
     /// One JSON object as the last line of standard output.
     #[arg(long)]
@@ -133,7 +135,7 @@ pub struct BenchEngineArgs {
     #[command(flatten)]
     pub shape: ShapeArgs,
     /// Seconds to measure, after load and warm-up.
-    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = within(limits::SECONDS))]
     pub seconds: f64,
     /// The link to the store: shaped in the proxy, while it is measured.
     #[command(flatten)]
@@ -145,7 +147,7 @@ pub struct BenchEngineArgs {
     #[arg(long, conflicts_with = "durable")]
     pub no_epoch_buffer: bool,
     /// Seed of keys and of the engine's randomness.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = within(limits::SEED))]
     pub seed: u64,
     /// Write a trace of everything the store saw to this file, which must be new.
     #[arg(long, value_name = "FILE")]
@@ -168,16 +170,16 @@ pub struct BenchRecoveryArgs {
     #[arg(long, value_enum, default_value = "memory")]
     pub register: BenchRegister,
     /// Seconds of a round.
-    #[arg(long, value_name = "S", default_value_t = 2.0)]
+    #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = within(limits::SECONDS))]
     pub seconds: f64,
     /// Rounds with and without, in turn.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = within(1..=1_000_u32))]
     pub rounds: u32,
     /// Where the register's file is, while it runs.
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
     /// Seed of keys and of the engines' randomness.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = within(limits::SEED))]
     pub seed: u64,
     /// One JSON object as the last line of standard output.
     #[arg(long)]
@@ -218,42 +220,42 @@ pub struct BenchVolumeArgs {
     #[arg(long, value_enum, conflicts_with_all = ["disks", "sparse"])]
     pub profile: Option<TaoProfile>,
     /// Clients: each has one access under way. Several numbers are measured in turn [10].
-    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = within(limits::VOLUME_CLIENTS))]
     pub clients: Vec<usize>,
     /// Bytes of all blocks; the store in memory takes two to five times that [256MiB; profiles:
     /// 1GB, tao-sim 13GB].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = within(limits::DISK_SIZE))]
     pub size: Option<ByteSize>,
     /// Bytes of a block.
-    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = within(limits::VALUE_SIZE))]
     pub block: ByteSize,
     /// Memory of the proxy for the top of the tree, or the lowest levels of partitions. Each of
     /// several is loaded anew [64MiB; profiles: 0, tao-cache 0 and 1/64, 1/32, 1/16 of the leaves].
-    #[arg(long, value_name = "SIZE,..", value_delimiter = ',')]
+    #[arg(long, value_name = "SIZE,..", value_delimiter = ',', value_parser = within(limits::MEMORY))]
     pub cache: Vec<ByteSize>,
     /// With --profile, k: paths from one write-back to the next. For each of several the store is
     /// opened anew [40; tao-k: 10, 20, 40, 80, 160, 320].
-    #[arg(long, value_name = "K,..", value_delimiter = ',', requires = "profile")]
+    #[arg(long, value_name = "K,..", value_delimiter = ',', requires = "profile", value_parser = within(limits::WRITE_BACK_EVERY))]
     pub write_back_every: Vec<u32>,
     /// At which pace messages leave.
     #[command(flatten)]
     pub pace: PaceArgs,
     /// Bytes of what is written that are under way at once [what the link carries in four round
     /// trips and 10 ms; without a limit 8MiB, of partition 32MiB].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = within(limits::WRITE_BEHIND))]
     pub write_behind: Option<ByteSize>,
     /// Messages leave at multiples of so many microseconds, as those of a volume do.
-    #[arg(long, value_name = "US", default_value_t = 1000)]
+    #[arg(long, value_name = "US", default_value_t = 1000, value_parser = within(limits::QUANTUM_US))]
     pub quantum_us: u64,
     /// Seconds to measure at every point, after load and warm-up.
-    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = within(limits::SECONDS))]
     pub seconds: f64,
     /// The link to the store.
     #[command(flatten)]
     pub link: LinkArgs,
     /// Of multicloud: what its clouds can send each other, each way, in MB (10^6 bytes) a second
     /// [unlimited].
-    #[arg(long, value_name = "MB/S")]
+    #[arg(long, value_name = "MB/S", value_parser = within(limits::MB_S))]
     pub between_mb_s: Option<f64>,
     /// Disks under the store, at the far end of the link [none: memory].
     #[arg(long, value_enum, value_name = "DISKS")]
@@ -265,7 +267,7 @@ pub struct BenchVolumeArgs {
     #[arg(long)]
     pub sparse: bool,
     /// Seed of accesses and of the engine's randomness.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = within(limits::SEED))]
     pub seed: u64,
     /// With --profile, draw what is swept as SVG into this folder, the paper's figures beside ours.
     #[arg(long, value_name = "DIR", requires = "profile")]

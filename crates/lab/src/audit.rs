@@ -14,12 +14,6 @@ use fogbank_process::{say, say_error};
 /// [`Error::CheckFailed`] if a leak was found, [`Error::TooFewData`] if there was too little to
 /// say.
 pub fn run(args: &AuditArgs) -> Result<()> {
-    if !(args.bound > 0.0 && args.bound <= 1.0) {
-        return Err(Error::Usage(format!(
-            "--bound {}: say a share above 0, at most 1",
-            args.bound
-        )));
-    }
     let given = given(args)?;
     spare_inputs(args, &given)?;
     let mut options = Options::default();

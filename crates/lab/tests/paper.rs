@@ -255,14 +255,12 @@ fn what_cannot_be_measured_is_refused_before_anything_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     for (flags, why) in [
-        (&["--scale", "0"][..], "--scale is a share"),
-        (&["--scale", "1.5"], "--scale is a share"),
-        (&["--seconds", "0"], "--seconds is outside"),
-        (&["--seconds", "0.0005"], "--seconds is outside 0.001"),
+        (&["--scale", "0"][..], "'--scale <SHARE>': give 0.000001 to 1"),
+        (&["--scale", "1.5"], "'--scale <SHARE>': give 0.000001 to 1"),
+        (&["--seconds", "0.0005"], "'--seconds <S>': give 0.001 to 86400"),
         (&["--in-flight", "2"], "leave --in-flight out"),
-        (&["--bucket-reals", "0"], "--bucket-reals is outside"),
-        (&["--ramp=-1"], "--ramp is outside"),
-        (&["--rounds", "0"], "--rounds is outside"),
+        (&["--bucket-reals", "0"], "'--bucket-reals <Z>': give 1 to 1024"),
+        (&["--ramp=-1"], "'--ramp <S>': give 0"),
         (&["--read-batches", "2"], "each figure sets --read-batches"),
         (&["--figure", "12"], "12"),
     ] {

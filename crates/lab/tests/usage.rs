@@ -1,5 +1,8 @@
 //! What is typed wrongly, or would destroy what is read, is said and changes nothing.
 
+#[path = "../../process/tests/typed/numbers.rs"]
+mod numbers;
+
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -28,6 +31,12 @@ fn trace(folder: &Path, name: &str, head: &[u8]) {
 }
 
 #[test]
+fn a_number_out_of_its_limits_is_refused_with_them() {
+    let flags = numbers::check(env!("CARGO_BIN_EXE_fogbank-lab"), &[]);
+    assert!(flags > 60, "{flags}");
+}
+
+#[test]
 fn wrong_usage_exits_with_64_and_help_with_0() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -43,7 +52,7 @@ fn wrong_usage_exits_with_64_and_help_with_0() {
 fn what_is_written_for_the_owner_stays_out_of_the_folder_of_the_cloud() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let bench = ["bench", "engine", "--store", "file://c", "--capacity", "10", "--seconds", "0"];
+    let bench = ["bench", "engine", "--store", "file://c", "--capacity", "10", "--seconds", "1"];
     let words = refused(folder, &[&bench[..], &["--record", "x/../c/trace"]].concat());
     assert!(words.contains("the folder of the cloud"), "{words}");
     assert!(std::fs::read_dir(folder).unwrap().next().is_none(), "something is left");

@@ -12,13 +12,13 @@ mod signals;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
-use clap::{Command, Parser};
+use clap::Parser;
 use fogbank::{Error, Result};
 use fogbank_process::say_error;
 
 pub use log::{log_to_standard_error, warn_on_standard_error};
 pub use progress::{bar, show};
-pub use signals::{stop_signal, until_stopped};
+pub use signals::{end_at_once_at_another_signal, stop_signal, until_stopped};
 
 /// Runs what was typed, on a runtime of its own, to the end of the program.
 pub fn run<T: Parser, F: Future<Output = Result<()>>>(command: impl FnOnce(T) -> F) -> ExitCode {
@@ -27,12 +27,9 @@ pub fn run<T: Parser, F: Future<Output = Result<()>>>(command: impl FnOnce(T) ->
         say_error!("fogbank: {why}");
         return ExitCode::from(64);
     }
-    let typed = match typed() {
+    let typed = match fogbank_process::typed() {
         Ok(typed) => typed,
-        Err(told) => {
-            let _closed = told.print(); // whoever hung up does not want to know
-            return if told.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS };
-        }
+        Err(end) => return end,
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -48,21 +45,6 @@ pub fn run<T: Parser, F: Future<Output = Result<()>>>(command: impl FnOnce(T) ->
             e.exit_code()
         }
     }
-}
-
-/// What was typed. The short help is short: what the environment calls a setting stands in the long
-/// one.
-fn typed<T: Parser>() -> std::result::Result<T, clap::Error> {
-    let mut command = T::command();
-    if std::env::args_os().any(|word| word == "-h") {
-        command = without_environment(command);
-    }
-    let mut matches = command.clone().try_get_matches()?;
-    T::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
-}
-
-fn without_environment(command: Command) -> Command {
-    command.mut_args(|arg| arg.hide_env(true)).mut_subcommands(without_environment)
 }
 
 /// The address that was typed after `flag`.

@@ -39,15 +39,26 @@ pub async fn until_stopped(
         ended = &mut task => return ended.unwrap_or_else(|e| Err(Error::Bug(e.to_string()))),
         () = stop => task.abort(),
     }
-    let again = stop_signal()?;
-    tokio::select! { biased;
-        ended = task => match ended {
-            Ok(Ok(())) => Ok(()), // just before
-            Err(e) if !e.is_cancelled() => Err(Error::Bug(e.to_string())),
-            _ => Err(Error::Interrupted),
-        },
-        () = again => std::process::exit(130),
+    end_at_once_at_another_signal()?;
+    match task.await {
+        Ok(Ok(())) => Ok(()), // just before
+        Err(e) if !e.is_cancelled() => Err(Error::Bug(e.to_string())),
+        _ => Err(Error::Interrupted),
     }
+}
+
+/// From now on a signal that asks to stop ends the process, whatever it waits for: one was here
+/// already.
+///
+/// # Errors
+/// As [`stop_signal`].
+pub fn end_at_once_at_another_signal() -> Result<()> {
+    let again = stop_signal()?;
+    tokio::spawn(async move {
+        again.await;
+        std::process::exit(130);
+    });
+    Ok(())
 }
 
 /// Whether SIGHUP was ignored when this was first asked: once it is watched it no longer is.

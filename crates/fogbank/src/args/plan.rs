@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::Args;
+use fogbank_env::within;
 
 use super::ShapeArgs;
 use crate::Place;
+use crate::limits;
 use crate::link::LinkArgs;
 use crate::volume::Flags;
 
@@ -76,10 +78,10 @@ pub struct VolumePlanArgs {
     #[command(flatten)]
     pub site: PlanSiteArgs,
     /// Bytes of the volume.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = within(limits::DISK_SIZE))]
     pub size: ByteSize,
     /// Bytes of a block.
-    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = within(limits::BLOCK_SIZE))]
     pub block: ByteSize,
     /// The second cloud, for engines that need two which do not collude: grpc://HOST:PORT/TENANT,
     /// as --store then is. Nothing is asked of it.
@@ -89,6 +91,6 @@ pub struct VolumePlanArgs {
     #[command(flatten)]
     pub flags: Flags,
     /// Memory that the proxy may take: engines that take more are not proposed [no limit].
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = within(limits::MEMORY))]
     pub memory: Option<ByteSize>,
 }

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::{Args, Subcommand};
+use fogbank_env::within;
 
 use super::KeyFileArgs;
+use crate::limits;
 use crate::link::LinkArgs;
 
 /// What to do with a site.
@@ -60,14 +62,14 @@ pub struct SiteArgs {
 #[derive(Debug, Clone, Args)]
 pub struct SitePlanArgs {
     /// Bytes of the disk.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = within(limits::DISK_SIZE))]
     pub size: ByteSize,
     /// Bytes of a block.
-    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = within(limits::BLOCK_SIZE))]
     pub block: ByteSize,
     /// How many clients ask.
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 5, 30],
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+          value_parser = within(1..=10_000_u32))]
     pub clients: Vec<u32>,
     /// The link of each client to the server.
     #[command(flatten)]
@@ -144,7 +146,7 @@ pub struct SiteCompareArgs {
     #[command(flatten)]
     pub client: SiteArgs,
     /// Up to which epoch, as the other one told it [as far as this client has come].
-    #[arg(long, value_name = "EPOCH")]
+    #[arg(long, value_name = "EPOCH", value_parser = within(0..=u64::MAX))]
     pub at: Option<u64>,
 }
 
@@ -158,10 +160,10 @@ pub struct SiteCreateArgs {
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: String,
     /// Bytes of the disk.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = within(limits::DISK_SIZE))]
     pub size: ByteSize,
     /// Bytes of a block: what is read and written at once.
-    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = within(limits::BLOCK_SIZE))]
     pub block: ByteSize,
 }
 

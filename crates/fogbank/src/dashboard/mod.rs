@@ -14,10 +14,12 @@ mod rolling;
 mod snapshot;
 mod watched;
 
+use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 
 use fogbank_env::{Metrics, Mutex, Nanos, Visibility};
+use fogbank_front::is_of_this_machine;
 use fogbank_pages::{Pages, Site, Sites, figures};
 
 use crate::args::ViewArgs;
@@ -44,15 +46,38 @@ impl Views {
     /// [`Error::Usage`] for an address that cannot be used, or that would show secrets to other
     /// machines without `--secrets-anywhere`.
     pub fn bind(args: &ViewArgs) -> Result<Self> {
-        let bound = |flag, wanted: &Option<String>, secret| {
-            let wanted = wanted.as_deref();
-            wanted.map(|wanted| bind(flag, wanted, secret && !args.secrets_anywhere)).transpose()
+        let [dashboard, public, secret] = Self::each(args, |view, address| {
+            let socket = TcpListener::bind(address).map_err(|e| view.wrong(&e))?;
+            socket.set_nonblocking(true).map_err(|e| view.wrong(&e))?;
+            Ok(socket)
+        })?;
+        Ok(Self { dashboard, public, secret })
+    }
+
+    /// Whether what is asked for can be bound, if nobody else has it. Binds none of it.
+    ///
+    /// # Errors
+    /// As [`Views::bind`].
+    pub fn check(args: &ViewArgs) -> Result<()> {
+        Self::each(args, |view, address| is_of_this_machine(address).map_err(|e| view.wrong(&e)))
+            .map(drop)
+    }
+
+    /// What `of` makes of each address that is asked for.
+    fn each<T>(
+        args: &ViewArgs,
+        of: impl Fn(&View<'_>, SocketAddr) -> Result<T>,
+    ) -> Result<[Option<T>; 3]> {
+        let one = |flag, wanted: &Option<String>, is_secret: bool| {
+            let Some(wanted) = wanted.as_deref() else { return Ok(None) };
+            let view = View { flag, wanted };
+            of(&view, view.address(is_secret && !args.secrets_anywhere)?).map(Some)
         };
-        Ok(Self {
-            dashboard: bound("--dashboard", &args.dashboard, true)?,
-            public: bound("--metrics", &args.metrics, false)?,
-            secret: bound("--secret-metrics-address", &args.secret_metrics_address, true)?,
-        })
+        Ok([
+            one("--dashboard", &args.dashboard, true)?,
+            one("--metrics", &args.metrics, false)?,
+            one("--secret-metrics-address", &args.secret_metrics_address, true)?,
+        ])
     }
 
     /// Whether nothing was asked for.
@@ -97,21 +122,30 @@ impl Views {
     }
 }
 
-fn bind(flag: &str, wanted: &str, must_be_local: bool) -> Result<TcpListener> {
-    let wrong = |why: String| Error::Usage(format!("{flag} {wanted}: {why}"));
-    let mut found = wanted.to_socket_addrs().map_err(|e| wrong(format!("{e}; give HOST:PORT")))?;
-    let address: SocketAddr = found.next().ok_or_else(|| wrong("no such host".into()))?;
-    if must_be_local && !address.ip().is_loopback() {
-        return Err(wrong(
-            "this shows what clients ask, without password or encryption, and other machines could \
-             reach it; give an address of this machine (127.0.0.1), or --secrets-anywhere if that \
-             network is trusted like the proxy"
-                .into(),
-        ));
+/// What was typed of one of them.
+struct View<'a> {
+    flag: &'a str,
+    wanted: &'a str,
+}
+
+impl View<'_> {
+    fn wrong(&self, why: &dyn Display) -> Error {
+        Error::Usage(format!("{} {}: {why}", self.flag, self.wanted))
     }
-    let socket = TcpListener::bind(address).map_err(|e| wrong(e.to_string()))?;
-    socket.set_nonblocking(true).map_err(|e| wrong(e.to_string()))?;
-    Ok(socket)
+
+    fn address(&self, must_be_local: bool) -> Result<SocketAddr> {
+        let found = self.wanted.to_socket_addrs();
+        let mut found = found.map_err(|e| self.wrong(&format!("{e}; give HOST:PORT")))?;
+        let address = found.next().ok_or_else(|| self.wrong(&"no such host"))?;
+        if must_be_local && !address.ip().is_loopback() {
+            return Err(self.wrong(
+                &"this shows what clients ask, without password or encryption, and other machines \
+                  could reach it; give an address of this machine (127.0.0.1), or \
+                  --secrets-anywhere if that network is trusted like the proxy",
+            ));
+        }
+        Ok(address)
+    }
 }
 
 fn dashboard(live: Arc<Live>, metrics: Metrics) -> Pages {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use fogbank_env::within;
 use fogbank_oram::partition::{Layout, PartitionEngine, PartitionSettings, RECORD_FORMAT};
 use serde::{Deserialize, Serialize};
 
@@ -18,9 +19,7 @@ use crate::plan::lines::Line;
 use crate::plan::price::times;
 use crate::plan::requests::ITEM_KEY_BYTES;
 use crate::plan::volume::{VolumePlan, VolumeSite};
-use crate::volume::{
-    CACHE, CACHE_BYTES, Flag, Flow, OF_ACCESSES, QUANTUM_US, Volume, VolumeShape, short_number,
-};
+use crate::volume::{CACHE, CACHE_BYTES, Flag, Flow, OF_ACCESSES, QUANTUM_US, Volume, VolumeShape};
 
 /// The entry.
 pub(super) static ENGINE: VolumeEngine = VolumeEngine {
@@ -42,8 +41,8 @@ pub(super) static CHECKPOINT_EVERY: Flag = Flag {
     about: "Accesses from one checkpoint to the next: a recovery reads again what so many have \
             read, and a checkpoint is written beside the work [8192 to 65536, so that it adds a \
             twentieth to the traffic; in two clouds as many as it takes for your own disk to write \
-            no more than a block of checkpoints for each, at least 65536]",
-    parse: short_number,
+            no more than a block of checkpoints for each, at least 8192]",
+    parse: |typed| within(1..=u32::MAX)(typed).map(u64::from),
 };
 
 /// Accesses under way at once.

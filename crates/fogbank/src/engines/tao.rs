@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use fogbank_env::within;
 use fogbank_oram::immediate::ShellSettings;
 use fogbank_oram::tao::{TaoEngine, TaoSettings};
 use serde::{Deserialize, Serialize};
@@ -21,9 +22,7 @@ use crate::plan::lines::Line;
 use crate::plan::price::times;
 use crate::plan::requests::ITEM_KEY_BYTES;
 use crate::plan::volume::{VolumePlan, VolumeSite};
-use crate::volume::{
-    CACHE, CACHE_BYTES, Flag, Flow, OF_ACCESSES, QUANTUM_US, Volume, VolumeShape, short_number,
-};
+use crate::volume::{CACHE, CACHE_BYTES, Flag, Flow, OF_ACCESSES, QUANTUM_US, Volume, VolumeShape};
 
 /// The entry.
 pub(super) static ENGINE: VolumeEngine = VolumeEngine {
@@ -43,7 +42,7 @@ static WRITE_BACK_EVERY: Flag = Flag {
     name: "write-back-every",
     value_name: "K",
     about: "k, paths from one write-back to the next [40]",
-    parse: short_number,
+    parse: |typed| within(1..=u32::MAX)(typed).map(u64::from),
 };
 
 /// What the commit record says of it. Public.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bytesize::ByteSize;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+use fogbank_env::within;
 
 use crate::engines::{VOLUME_ENGINES, VolumeEngine, names};
+use crate::limits;
 
 /// A flag of `volume create` that some engines know.
 #[derive(Debug)]
@@ -34,28 +35,13 @@ impl Flag {
     }
 }
 
-/// Reads a number.
-pub(crate) fn number(typed: &str) -> Result<u64, String> {
-    typed.parse().map_err(|e: std::num::ParseIntError| e.to_string())
-}
-
-/// Reads a number of 32 bits.
-pub(crate) fn short_number(typed: &str) -> Result<u64, String> {
-    typed.parse().map(u32::into).map_err(|e: std::num::ParseIntError| e.to_string())
-}
-
-/// Reads a number of bytes.
-pub(crate) fn size(typed: &str) -> Result<u64, String> {
-    typed.parse().map(|size: ByteSize| size.as_u64())
-}
-
 /// Memory for the top of a tree, or the lowest levels of partitions.
 pub(crate) static CACHE: Flag = Flag {
     name: "cache",
     value_name: "SIZE",
     about: "Memory of the proxy for the top of the tree, or for the lowest levels of partitions. \
             Every doubling saves the link one bucket a path, or a cell or two an access [64MiB]",
-    parse: size,
+    parse: |typed| within(limits::MEMORY)(typed).map(|size| size.as_u64()),
 };
 /// What [`CACHE`] is if it is not said.
 pub(crate) const CACHE_BYTES: u64 = 64 << 20;
@@ -67,16 +53,8 @@ pub(crate) static QUANTUM_US: Flag = Flag {
     about: "Whatever leaves does so at multiples of so many microseconds, so that its moment does \
             not tell how long the proxy worked; 0 sends them as soon as they can (benchmarks only) \
             [1000; at most a second]",
-    parse: quantum,
+    parse: |typed| within(limits::QUANTUM_US)(typed),
 };
-
-/// Reads microseconds up to a second: with more nothing would seem to happen.
-fn quantum(typed: &str) -> Result<u64, String> {
-    match number(typed)? {
-        longer if longer > 1_000_000 => Err("at most 1000000, a second".into()),
-        us => Ok(us),
-    }
-}
 
 /// The flags that were given, with their values.
 #[derive(Debug, Clone, Default)]

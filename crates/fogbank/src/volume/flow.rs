@@ -27,10 +27,6 @@ impl Flow {
     /// [`Error::Usage`] for what is outside the limits.
     pub fn of(args: &FlowArgs) -> Result<Self> {
         let write_behind = args.write_behind.map(|bytes| bytes.as_u64());
-        if write_behind.is_some_and(|bytes| !(1..=WRITE_BEHIND_MAX).contains(&bytes)) {
-            let most = bytesize::ByteSize(WRITE_BEHIND_MAX);
-            return Err(Error::Usage(format!("--write-behind: 1 B to {most}")));
-        }
         let rate = args.fixed_rate.map(|per_s| fixed_rate(per_s, args.tick_ms)).transpose()?;
         Ok(Self { rate, pace: args.pace.pace()?, write_behind, rest_after: None })
     }
@@ -59,9 +55,6 @@ pub(crate) const OF_ACCESSES: &[&str] = &[FIXED_RATE, SEND_MB_S, RECEIVE_MB_S, W
 /// What an engine of epochs knows.
 pub(crate) const OF_EPOCHS: &[&str] = &[REST_AFTER];
 
-/// More bytes of write-backs under way help nobody.
-pub const WRITE_BEHIND_MAX: u64 = 256 << 20;
-
 fn fixed_rate(per_s: u64, tick_ms: u64) -> Result<Rate> {
     let per_tick = per_s.checked_mul(tick_ms).filter(|thousandths| *thousandths > 0);
     let Some(accesses) = per_tick.filter(|n| n.is_multiple_of(1000)).map(|n| n / 1000) else {
@@ -83,8 +76,6 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use bytesize::ByteSize;
-
     use super::*;
     use crate::link::PaceArgs;
 
@@ -97,12 +88,9 @@ mod tests {
         {
             assert!(rate(per_s, tick_ms).is_err(), "{per_s} {tick_ms}");
         }
-        for (send_mb_s, receive_mb_s, write_behind) in
-            [(Some(0.0), None, None), (None, Some(-1.0), None), (None, None, Some(0))]
-        {
-            let write_behind = write_behind.map(ByteSize);
+        for (send_mb_s, receive_mb_s) in [(Some(0.0), None), (None, Some(-1.0))] {
             let pace = PaceArgs { send_mb_s, receive_mb_s };
-            let args = FlowArgs { fixed_rate: None, tick_ms: 10, pace, write_behind };
+            let args = FlowArgs { fixed_rate: None, tick_ms: 10, pace, write_behind: None };
             assert!(Flow::of(&args).is_err(), "{args:?}");
         }
     }

@@ -23,8 +23,8 @@ pub use config::VolumeConfig;
 pub use config::is_of_volume;
 pub(crate) use config::{EncodeRecord, SECOND_STORE_FLAG, VolumeShape};
 pub use flags::Flags;
-pub(crate) use flags::{CACHE, CACHE_BYTES, Flag, QUANTUM_US, number, short_number};
-pub use flow::{Flow, WRITE_BEHIND_MAX};
+pub(crate) use flags::{CACHE, CACHE_BYTES, Flag, QUANTUM_US};
+pub use flow::Flow;
 pub(crate) use flow::{OF_ACCESSES, OF_EPOCHS};
 
 use crate::disk::Disk;

@@ -53,9 +53,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether there can be a listener of them, but for its address. Changes nothing.
+    /// Whether there can be a listener of them, if nobody else has its port. Changes nothing.
     pub fn check(&self) -> Result<(), Error> {
-        self.acceptor().map(drop)
+        self.acceptor()?;
+        Socket::check(&Place::Tcp(self.address))
     }
 
     fn acceptor(&self) -> Result<Option<TlsAcceptor>, Error> {

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 
-use super::ShapeArgs;
+use super::{ShapeArgs, limits};
 use fogbank::link::LinkArgs;
+use fogbank_env::within;
 
 /// Which application is measured, on what.
 #[derive(Debug, Clone, Args)]
@@ -29,24 +30,24 @@ pub struct BenchAppArgs {
     pub on: Vec<System>,
     /// Clients that wait for their answers [what suits the workload and the link; then batches are
     /// as large as they fill].
-    #[arg(long, value_name = "N", conflicts_with = "rate")]
+    #[arg(long, value_name = "N", conflicts_with = "rate", value_parser = within(limits::CLIENTS))]
     pub clients: Option<usize>,
     /// Transactions a second that arrive whether those before them are answered or not, instead of
     /// clients.
-    #[arg(long, value_name = "PER_S", allow_negative_numbers = true)]
+    #[arg(long, value_name = "PER_S", value_parser = within(limits::RATE))]
     pub rate: Option<f64>,
     /// Seconds that are measured.
-    #[arg(long, value_name = "S", default_value_t = 10.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = within(limits::SECONDS))]
     pub seconds: f64,
     /// Seconds before, and again after, that are not.
-    #[arg(long, value_name = "S", default_value_t = 2.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = within(limits::RAMP))]
     pub ramp: f64,
     /// Times that each system is measured; the median counts.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = within(limits::ROUNDS))]
     pub rounds: usize,
     /// Its size: customers of SmallBank, who have two accounts each, warehouses of TPC-C, patients
     /// of FreeHealth, records of YCSB [100000; 1; 1000; 100000].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = within(limits::SCALE))]
     pub scale: Option<u32>,
     /// The cloud side of fogbank and nopriv: memory:, or a URL as for serve that holds no store.
     #[arg(long, value_name = "URL", default_value = "memory:")]
@@ -59,7 +60,7 @@ pub struct BenchAppArgs {
     #[command(flatten)]
     pub link: LinkArgs,
     /// Seed of everything that is drawn.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = within(limits::SEED))]
     pub seed: u64,
     /// One JSON object as the last line of standard output.
     #[arg(long)]
@@ -136,25 +137,25 @@ impl System {
 #[derive(Debug, Clone, Args)]
 pub struct BenchSiteArgs {
     /// Clients: each has one query under way. Several numbers are measured in turn.
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "30")]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "30", value_parser = within(limits::SITE_CLIENTS))]
     pub clients: Vec<usize>,
     /// Bytes of all blocks; the server in memory takes some 15 times that.
-    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = within(limits::DISK_SIZE))]
     pub size: ByteSize,
     /// Bytes of a block.
-    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = within(limits::BLOCK_SIZE))]
     pub block: ByteSize,
     /// Seconds to measure at every point [until one table of the largest level has been built].
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = within(limits::SECONDS))]
     pub seconds: Option<f64>,
     /// Messages leave at multiples of so many microseconds, as those of a site do.
-    #[arg(long, value_name = "US", default_value_t = 1000)]
+    #[arg(long, value_name = "US", default_value_t = 1000, value_parser = within(limits::QUANTUM_US))]
     pub quantum_us: u64,
     /// The link of every client to the server.
     #[command(flatten)]
     pub link: LinkArgs,
     /// Seed of queries and of the clients' randomness.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = within(limits::SEED))]
     pub seed: u64,
     /// One JSON object a point, on a line of standard output of its own.
     #[arg(long)]
@@ -175,17 +176,17 @@ pub struct BenchPaperArgs {
     pub figure: Vec<PaperFigure>,
     /// The share of the papers' sizes that is loaded, above 0 and up to 1; what is smaller is said
     /// with every figure [1 for sparse volumes and figures 10a to 10e and 11a, 0.1 for others].
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = within(limits::SHARE_OF_SOME))]
     pub scale: Option<f64>,
     /// Seconds that are measured, of each point and round; one access at a time takes longer [3,
     /// figure 9: 8].
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = within(limits::SECONDS))]
     pub seconds: Option<f64>,
     /// Seconds before that are not measured; applications have as many after [1, figure 9: 3].
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = within(limits::RAMP))]
     pub ramp: Option<f64>,
     /// Times that each point is measured: the median counts, least and greatest are told.
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = within(limits::ROUNDS))]
     pub rounds: usize,
     /// Where tables, JSON and drawings are written. Files of the same names are overwritten, others
     /// left.
@@ -199,7 +200,7 @@ pub struct BenchPaperArgs {
     #[command(flatten)]
     pub shape: ShapeArgs,
     /// Seed of everything that is drawn.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = within(limits::SEED))]
     pub seed: u64,
     /// One JSON object with all figures as the last line of standard output.
     #[arg(long)]

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Application;
+use super::{Application, limits};
 use fogbank::link::LinkArgs;
+use fogbank_env::within;
 
 /// What is observed, and over which link the store will be.
 #[derive(Debug, Clone, Args)]
@@ -14,17 +15,17 @@ pub struct TuneArgs {
     #[command(flatten)]
     pub of: TunedFor,
     /// Its size, as for bench app.
-    #[arg(long, value_name = "N", conflicts_with_all = ["workload_file", "serve"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["workload_file", "serve"], value_parser = within(limits::SCALE))]
     pub scale: Option<u32>,
     /// Clients that will wait for their answers, all of them served in each epoch [as bench app
     /// has]. Not with --serve, where your application comes as it comes.
-    #[arg(long, value_name = "N", conflicts_with_all = ["rate", "serve"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["rate", "serve"], value_parser = within(limits::CLIENTS))]
     pub clients: Option<usize>,
     /// Transactions a second that will arrive, instead of clients.
-    #[arg(long, value_name = "PER_S", conflicts_with = "serve")]
+    #[arg(long, value_name = "PER_S", conflicts_with = "serve", value_parser = within(limits::RATE))]
     pub rate: Option<f64>,
     /// Seconds to observe [5; with --serve: until Ctrl-C or SIGTERM].
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = within(limits::SECONDS))]
     pub seconds: Option<f64>,
     /// The link to the store that is to be tuned.
     #[command(flatten)]
@@ -35,7 +36,7 @@ pub struct TuneArgs {
     #[arg(long, conflicts_with = "serve")]
     pub r#try: bool,
     /// Seed of everything that is drawn.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = within(limits::SEED))]
     pub seed: u64,
     /// One JSON object as the last line of standard output.
     #[arg(long)]

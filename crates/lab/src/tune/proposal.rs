@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::args::ShapeArgs;
 use bytesize::ByteSize;
 use fogbank::config::StoreConfig;
+use fogbank::limits;
 use fogbank::link::LinkArgs;
 use fogbank::plan::machine;
 use fogbank::plan::time::{Epoch, Machine};
@@ -30,7 +31,7 @@ const HEAD_ROOM: f64 = 1.25;
 const INTERVAL_MS_MIN: f64 = 5.0;
 const INTERVAL_MS_MAX: f64 = 3_600_000.0;
 const STEPS_TRIED: usize = 4;
-const BATCH_MAX: usize = 100_000;
+const BATCH_MAX: usize = *limits::BATCH.end();
 const TRIES_MAX: usize = 50;
 /// An epoch to begin with, in seconds.
 const FIRST_EPOCH_S: f64 = 0.05;

@@ -133,6 +133,16 @@ enum Message {
 }
 
 impl TraceWriter {
+    /// Whether nothing is in the way of the later parts of a trace that begins at `path`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] if there is.
+    pub fn check_free(path: &Path) -> io::Result<()> {
+        let Some(part) = left_over_part(path) else { return Ok(()) };
+        let words = format!("{} is left over from another trace", part.display());
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, words))
+    }
+
     /// Begins a trace at `path`, where there must be no file, nor any of a later part. `config` is
     /// the public configuration, as the auditor is to read it.
     ///
@@ -150,10 +160,7 @@ impl TraceWriter {
                 "the configuration is too long",
             ));
         }
-        if let Some(part) = left_over_part(path.as_ref()) {
-            let words = format!("{} is left over from another trace", part.display());
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, words));
-        }
+        Self::check_free(path.as_ref())?;
         let counts = Arc::new(Counts::default());
         let mut files = Files {
             path: path.as_ref().to_owned(),

@@ -4,10 +4,12 @@
 //! access waits for the end of its epoch. Journal, commits, recovery and pace are those of any
 //! store: see `open`, and `fogbank_txn::Ticker` for what makes accesses of it.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytesize::ByteSize;
+use fogbank_env::within;
 use fogbank_txn::{BLOCK_KEY_BYTES, Ticker, Uptime};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +18,7 @@ use crate::args::ShapeArgs;
 use crate::config::StoreConfig;
 use crate::engines::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, decode};
 use crate::error::{Error, Result};
+use crate::limits;
 use crate::object_default::interval_for;
 use crate::plan::Plan;
 use crate::plan::bill::Bill;
@@ -24,7 +27,7 @@ use crate::plan::requests::Requests;
 use crate::plan::time::Machine;
 use crate::plan::volume::{VolumePlan, VolumeSite};
 use crate::traffic::Traffic;
-use crate::volume::{CACHE, CACHE_BYTES, Flag, Flow, OF_EPOCHS, Volume, VolumeShape, number};
+use crate::volume::{CACHE, CACHE_BYTES, Flag, Flow, OF_EPOCHS, Volume, VolumeShape};
 
 /// The entry.
 pub(crate) static ENGINE: VolumeEngine = VolumeEngine {
@@ -46,27 +49,31 @@ static INTERVAL_MS: Flag = Flag {
     value_name: "MS",
     about: "Milliseconds between batches. An access is answered one to two epochs later, which are \
             --read-batches + 1 of these; 0 as for serve (benchmarks only) [100]",
-    parse: number,
+    parse: |typed| within(limits::INTERVAL_MS)(typed),
 };
 /// An access depends on no other, so one batch brings all that an epoch reads, and soonest.
 static READ_BATCHES: Flag = Flag {
     name: "read-batches",
     value_name: "R",
     about: "Read batches an epoch [1]",
-    parse: number,
+    parse: |typed| count(limits::READ_BATCHES, typed),
 };
 static BATCH: Flag = Flag {
     name: "batch",
     value_name: "N",
     about: "Blocks that a read batch reads [32]",
-    parse: number,
+    parse: |typed| count(limits::BATCH, typed),
 };
 static WRITE_BATCH: Flag = Flag {
     name: "write-batch",
     value_name: "N",
     about: "Blocks that an epoch writes [32]",
-    parse: number,
+    parse: |typed| count(limits::WRITE_BATCH_SERVED, typed),
 };
+
+fn count(limits: RangeInclusive<usize>, typed: &str) -> std::result::Result<u64, String> {
+    within(limits)(typed).map(|count| count as u64)
+}
 
 /// The slack before a message is reckoned by the block of a batch, whatever its size: copying more
 /// than so many bytes of each would outlast it, and the message would leave at a later point.
@@ -93,10 +100,17 @@ impl RingVolume {
                 "--block {block_bytes}: blocks of the engine ring have at most 64 KiB"
             )));
         }
+        let capacity = Ticker::capacity_for(blocks);
+        if !limits::CAPACITY.contains(&capacity) {
+            return Err(Error::Usage(format!(
+                "--size: {blocks} blocks are more than the engine ring takes; give larger ones with \
+                 --block"
+            )));
+        }
         let count = |flag, usual| Some(flags.get(flag).map_or(usual, |count| count as usize));
         let said = flags.get(&INTERVAL_MS);
         let shape = ShapeArgs {
-            capacity: Some(Ticker::capacity_for(blocks)),
+            capacity: Some(capacity),
             value_size: Some(ByteSize(block_bytes as u64)),
             read_batches: count(&READ_BATCHES, 1),
             batch: count(&BATCH, 32),
@@ -119,11 +133,8 @@ impl VolumeTail for RingVolume {
     }
 
     fn check(&self, _shape: VolumeShape) -> Result<()> {
-        if self.epochs.write_batch == 0 {
-            return Err(Error::Usage("--write-batch 0: a disk takes writes".into()));
-        }
         self.epochs.check()?;
-        self.epochs.geometry().map(drop)
+        self.epochs.check_served()
     }
 
     /// Bytes a second, once every bucket is written.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::args::{Application, BenchAppArgs, ShapeArgs, System};
 use bytesize::ByteSize;
-use fogbank::config::{BATCH_MAX, StoreConfig};
+use fogbank::config::StoreConfig;
+use fogbank::limits;
 use fogbank::{Error, Result};
 use fogbank_store::Link;
 use fogbank_workload::Workload;
@@ -44,10 +45,6 @@ pub struct Setting {
     pub seed: u64,
 }
 
-const SECONDS_MAX: f64 = 86_400.0;
-const CLIENTS_MAX: usize = 100_000;
-/// Whoever arrives waits in memory.
-const RATE_MAX: f64 = 200_000.0;
 /// Transactions that are under way at most when arrivals wait for nobody.
 const UNDER_WAY_MAX: usize = 20_000;
 /// A round trip from which on an epoch mostly waits for its messages, whatever is in it: so as much
@@ -60,17 +57,10 @@ impl Setting {
     /// # Errors
     /// [`Error::Usage`] for what cannot be measured.
     pub fn of(args: &BenchAppArgs) -> Result<Self> {
-        let seconds = |flag: &str, seconds: f64, least: f64| match seconds {
-            s if s >= least && s <= SECONDS_MAX => Ok(Duration::from_secs_f64(s)),
-            _ => Err(Error::Usage(format!("{flag} is outside {least} to {SECONDS_MAX}"))),
-        };
         let span = Span {
-            ramp: seconds("--ramp", args.ramp, 0.0)?,
-            measured: seconds("--seconds", args.seconds, 0.001)?,
+            ramp: Duration::from_secs_f64(args.ramp),
+            measured: Duration::from_secs_f64(args.seconds),
         };
-        if !(1..=1_000).contains(&args.rounds) {
-            return Err(Error::Usage("--rounds is outside 1 to 1000".into()));
-        }
         let (workload, usual) = match &args.workload_file {
             Some(file) => described(file)?,
             None => application(args.workload, args.scale)?,
@@ -92,13 +82,7 @@ impl Setting {
             false => usual,
         };
         let load = match (args.rate, args.clients) {
-            (Some(per_s), _) if per_s > 0.0 && per_s <= RATE_MAX => {
-                Load::Open { per_s, under_way_max: UNDER_WAY_MAX }
-            }
-            (Some(_), _) => return Err(Error::Usage(format!("--rate is outside 0 to {RATE_MAX}"))),
-            (None, Some(clients)) if !(1..=CLIENTS_MAX).contains(&clients) => {
-                return Err(Error::Usage(format!("--clients is outside 1 to {CLIENTS_MAX}")));
-            }
+            (Some(per_s), _) => Load::Open { per_s, under_way_max: UNDER_WAY_MAX },
             (None, clients) => Load::Closed { clients: clients.unwrap_or(usual.clients) },
         };
         Ok(Self {
@@ -228,7 +212,7 @@ impl Usual {
         let Some(far) = self.far else { return self };
         let clients = clients.unwrap_or(far.clients);
         let filled = |near: Option<usize>, percent: usize| {
-            let filled = clients.saturating_mul(percent).div_ceil(100).min(BATCH_MAX);
+            let filled = clients.saturating_mul(percent).div_ceil(100).min(*limits::BATCH.end());
             near.map(|near| near.max(filled))
         };
         let batch = filled(self.shape.batch, far.reads);
@@ -259,14 +243,10 @@ fn far(which: Application) -> Option<Far> {
 }
 
 fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Workload>, Usual)> {
-    let positive = |scale: u32| match scale {
-        0 => Err(Error::Usage("--scale is at least 1".into())),
-        scale => Ok(scale),
-    };
     let (clients, far) = (usual_clients(which, false), far(which));
     match which {
         Application::Smallbank | Application::SmallbankHot => {
-            let customers = positive(scale.unwrap_or(100_000))?;
+            let customers = scale.unwrap_or(100_000);
             let bank = match which {
                 Application::Smallbank => SmallBank::uniform(customers),
                 _ => SmallBank::hot(customers),
@@ -275,13 +255,13 @@ fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Worklo
             Ok((Arc::new(bank), Usual { shape, clients, far }))
         }
         Application::Tpcc => {
-            let warehouses = positive(scale.unwrap_or(1))?;
+            let warehouses = scale.unwrap_or(1);
             let records = warehouses.saturating_mul(RECORDS_A_WAREHOUSE).saturating_add(ITEMS);
             let shape = shape(records, (TPCC_RECORD, 8, 600, 2_000));
             Ok((Arc::new(Tpcc::new(warehouses, Scale::full())), Usual { shape, clients, far }))
         }
         Application::Freehealth => {
-            let patients = positive(scale.unwrap_or(1_000))?;
+            let patients = scale.unwrap_or(1_000);
             let usual = FreeHealth::default();
             // As many patients a user as there are by default: lists by user are neither empty nor
             // full.
@@ -294,7 +274,7 @@ fn application(which: Application, scale: Option<u32>) -> Result<(Arc<dyn Worklo
             Ok((Arc::new(clinic), Usual { shape, clients, far }))
         }
         ycsb => {
-            let records = positive(scale.unwrap_or(100_000))?;
+            let records = scale.unwrap_or(100_000);
             let bench = Ycsb::new(letter(ycsb), records);
             let bench = bench.ok_or_else(|| Error::Bug("no such letter".into()))?;
             let shape = shape(records.saturating_add(100_000), (1_024, 2, 1_000, 1_000));

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use fogbank::volume::WRITE_BEHIND_MAX;
 use fogbank::{Error, Result};
 use fogbank_oram::ImmediateShape;
 use fogbank_oram::immediate::LinkRate;
@@ -15,11 +14,8 @@ use super::disks::Disks;
 use super::lane::Site;
 use super::measured_engine::MeasuredEngine;
 use super::row::Row;
-use crate::args::{BenchVolumeArgs, DiskName, VolumeEngineName};
+use crate::args::{BenchVolumeArgs, DiskName, VolumeEngineName, limits};
 
-/// Clients above which somebody has mistaken the flag.
-const CLIENTS_MAX: usize = 10_000;
-const SECONDS_MAX: f64 = 86_400.0;
 /// Accesses under way at least.
 const UNDER_WAY_MIN: usize = 64;
 const CLIENTS: usize = 10;
@@ -50,10 +46,7 @@ impl Asked {
     /// # Errors
     /// [`Error::Usage`] for what cannot be measured.
     pub fn of(args: BenchVolumeArgs) -> Result<Self> {
-        check(&args)?;
         let link = args.link.link()?;
-        // What cannot be is said before anything is loaded.
-        write_behind(&args, &link, WRITE_BACKS)?;
         pace(&args, &link)?;
         let or = |given: &[VolumeEngineName]| match given {
             [] => vec![VolumeEngineName::Tao, VolumeEngineName::Partition],
@@ -95,7 +88,7 @@ impl Asked {
     pub fn tao(&self, cache_bytes: u64) -> Result<TaoSettings> {
         let settings = TaoSettings { cache_bytes, ..TaoSettings::new(self.shape) };
         let settings = self.on_link(settings)?;
-        Ok(settings.with_write_behind(write_behind(&self.args, &self.link, WRITE_BACKS)?)?)
+        Ok(settings.with_write_behind(write_behind(&self.args, &self.link, WRITE_BACKS))?)
     }
 
     /// The same of `partition`.
@@ -107,7 +100,7 @@ impl Asked {
         let blocks = cache_bytes / self.shape.value_bytes as u64;
         settings.layout = settings.layout.with_kept_blocks(blocks);
         let settings = self.on_link(settings)?.with_usual_checkpoints();
-        Ok(settings.with_write_behind(write_behind(&self.args, &self.link, JOBS)?))
+        Ok(settings.with_write_behind(write_behind(&self.args, &self.link, JOBS)))
     }
 
     fn on_link<S: MeasuredEngine>(&self, settings: S) -> Result<S> {
@@ -146,37 +139,14 @@ impl DiskName {
     }
 }
 
-/// What no engine can be measured with.
-///
-/// # Errors
-/// [`Error::Usage`] naming it.
-pub fn check(args: &BenchVolumeArgs) -> Result<()> {
-    if !(args.seconds > 0.0 && args.seconds <= SECONDS_MAX) {
-        return Err(usage(format!("--seconds is outside 0 to {SECONDS_MAX}")));
-    }
-    if args.between_mb_s.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
-        return Err(usage("--between-mb-s is above 0"));
-    }
-    if !args.clients.iter().all(|clients| (1..=CLIENTS_MAX).contains(clients)) {
-        return Err(usage(format!("--clients is outside 1 to {CLIENTS_MAX}")));
-    }
-    Ok(())
-}
-
 /// Bytes of write-backs, and of what jobs write, that are under way on a link that never fills.
 pub const WRITE_BACKS: u64 = 8 << 20;
 const JOBS: u64 = 32 << 20;
 
 /// Bytes of what is written that are under way at once; `unlimited` on a link that never fills.
-///
-/// # Errors
-/// [`Error::Usage`] for too many.
-pub fn write_behind(args: &BenchVolumeArgs, link: &Link, unlimited: u64) -> Result<usize> {
+pub fn write_behind(args: &BenchVolumeArgs, link: &Link, unlimited: u64) -> usize {
     let asked = args.write_behind.map(|bytes| bytes.as_u64());
-    match asked.or_else(|| carried_by(link)).unwrap_or(unlimited) {
-        bytes @ 1..=WRITE_BEHIND_MAX => Ok(bytes as usize),
-        _ => Err(usage("--write-behind: 1 B to 256 MiB")),
-    }
+    asked.or_else(|| carried_by(link)).unwrap_or(unlimited) as usize
 }
 
 /// At which pace messages leave.
@@ -221,7 +191,7 @@ fn pace_on(link: &Link, asked: LinkRate, quantum_us: u64) -> LinkRate {
 fn carried_by(link: &Link) -> Option<u64> {
     let until = 4 * link.round_trip + Duration::from_millis(10);
     let carried = link.up_bytes_per_s.map(|bytes| bytes as f64 * until.as_secs_f64());
-    carried.map(|carried| (carried.ceil() as u64).clamp(1, WRITE_BEHIND_MAX))
+    carried.map(|carried| (carried.ceil() as u64).clamp(1, limits::WRITE_BEHIND.end().as_u64()))
 }
 
 fn usage(words: impl Into<String>) -> Error {

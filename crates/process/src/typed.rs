@@ -1,0 +1,42 @@
+//! What was typed, read alike by all programs.
+
+use std::process::ExitCode;
+
+use clap::{Command, Parser};
+
+/// The exit code of wrong usage.
+const USAGE: u8 = 64;
+
+/// What was typed, or the end of the program: of wrong usage, or after what was asked to be told.
+///
+/// The short help is short: what the environment calls a setting stands in the long one.
+///
+/// # Errors
+/// How the program ends; what there was to say is said.
+pub fn typed<T: Parser>() -> Result<T, ExitCode> {
+    let mut command = with_negative_numbers(T::command()).version(crate::VERSION);
+    if std::env::args_os().any(|word| word == "-h") {
+        command = without_environment(command);
+    }
+    let matches = command.clone().try_get_matches();
+    let read = matches.and_then(|mut matches| {
+        T::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    });
+    read.map_err(|told| {
+        let _closed = told.print(); // whoever hung up does not want to know
+        if told.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
+    })
+}
+
+/// A number below zero is the value of the flag before it, which says what it takes, and no flag.
+fn with_negative_numbers(command: Command) -> Command {
+    let negative = |arg: clap::Arg| match arg.get_action().takes_values() {
+        true => arg.allow_negative_numbers(true),
+        false => arg,
+    };
+    command.mut_args(negative).mut_subcommands(with_negative_numbers)
+}
+
+fn without_environment(command: Command) -> Command {
+    command.mut_args(|arg| arg.hide_env(true)).mut_subcommands(without_environment)
+}
