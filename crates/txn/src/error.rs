@@ -93,7 +93,7 @@ pub enum Bound {
 }
 
 /// What a store has no room for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lack {
     /// Blocks of values.
     pub blocks: usize,
@@ -101,6 +101,9 @@ pub struct Lack {
     pub records: usize,
     /// Bytes of their keys.
     pub key_bytes: usize,
+    /// Whether it is of a program that takes several epochs: what that replaces keeps its room
+    /// until all of it is written.
+    pub is_staged: bool,
 }
 
 impl fmt::Display for Lack {
@@ -114,7 +117,11 @@ impl fmt::Display for Lack {
         let told = |&(count, one, of): &(usize, &str, &str)| {
             format!("{count} {one}{}{of}", if count == 1 { "" } else { "s" })
         };
-        f.write_str(&parts.map(told).collect::<Vec<_>>().join(" and "))
+        f.write_str(&parts.map(told).collect::<Vec<_>>().join(" and "))?;
+        match self.is_staged {
+            true => f.write_str("; what it replaces keeps its room until all of it is written"),
+            false => Ok(()),
+        }
     }
 }
 

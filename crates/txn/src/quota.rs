@@ -162,7 +162,7 @@ impl Quota {
         let of_all = self.used + claim.more - self.limit;
         let of_others = self.used + others - (self.limit - self.held_back);
         let Demand { blocks, keys, key_bytes, .. } = of_all.max(of_others);
-        Lack { blocks, records: keys, key_bytes }
+        Lack { blocks, records: keys, key_bytes, is_staged: false }
     }
 
     fn has_space(&self, claim: &Claim, limit: Demand) -> bool {

@@ -26,7 +26,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::core::Core;
 use crate::delta::{Delta, ENTRIES_A_SLOT, bytes_of_number, bytes_of_put, bytes_of_removal};
 use crate::directory::{Blocks, Directory};
-use crate::error::Error;
+use crate::error::{Error, Lack};
 use crate::key::Key;
 use crate::mvtso::{Mvtso, Write};
 use crate::quota::{Claim, Demand, Verdict};
@@ -220,7 +220,8 @@ impl Core {
                     let rest = run.writes[done..].iter().filter_map(|write| self.step_of(write));
                     let more = rest.fold(Demand::default(), |sum, step| sum + self.to_stage(&step));
                     let claim = Claim { more, ..Claim::default() };
-                    return Err(Error::NoRoom(self.mvtso.quota.lack(claim)));
+                    let lack = Lack { is_staged: true, ..self.mvtso.quota.lack(claim) };
+                    return Err(Error::NoRoom(lack));
                 }
                 _ => {
                     self.staging.waiting = self.removals(&run.writes[done..]);

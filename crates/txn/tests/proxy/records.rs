@@ -56,7 +56,7 @@ async fn deleted_addresses_are_recycled_by_quota_and_a_full_store_says_so() {
     world.fill(&keys(8), b"x").await;
     let session = world.proxy.session();
     let put = |n: u32| move |v: &mut View<'_>| v.put(&key(n), bytes("y"), 0);
-    let lack = Lack { blocks: 0, records: 1, key_bytes: 0 };
+    let lack = Lack { records: 1, ..Lack::default() };
     assert_eq!(session.submit(put(8)).await, Err(Error::NoRoom(lack)));
     let gone = session.submit(|v: &mut View<'_>| v.delete(&key(0)));
     // Deleted in the same epoch: it will be free, only not now.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use fogbank_txn::{Bound, Error, Key, KeyRange, Lack, View};
+use fogbank_txn::{Bound, Error, Key, KeyRange, Lack, Pause, View};
+use tokio::task::JoinHandle;
 
 use crate::support::{Setup, World, bytes, increment, key, keys};
 
@@ -74,41 +75,66 @@ async fn readers_see_all_of_a_large_program_or_nothing() {
     assert_eq!(session.submit(look).await.unwrap(), (1_600, 300));
 }
 
+/// Clients that write beside a staged program.
+struct Writers {
+    stop: Arc<AtomicBool>,
+    tasks: Vec<JoinHandle<u64>>,
+}
+
+impl Writers {
+    /// Six that go through the numbers below `below`, each in an order of its own, and do with one
+    /// after the other what `write` does, which says what it has added.
+    fn start(
+        world: &World,
+        below: u32,
+        write: impl Fn(&mut View<'_>, u32) -> Result<u64, Pause> + Clone + Send + 'static,
+    ) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let writer = |first: u32| {
+            let (session, stop, write) = (world.proxy.session(), stop.clone(), write.clone());
+            tokio::spawn(async move {
+                let (mut n, mut sum) = (first, 0);
+                while !stop.load(Ordering::Relaxed) {
+                    n = (n * 7 + 13) % below;
+                    let write = write.clone();
+                    sum += session.submit(move |view: &mut View<'_>| write(view, n)).await.unwrap();
+                }
+                sum
+            })
+        };
+        let tasks = (0..6).map(|number| writer(number * 31)).collect();
+        Self { stop, tasks }
+    }
+
+    /// Ends them; what they have added.
+    async fn stop(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut sum = 0;
+        for task in self.tasks {
+            sum += task.await.unwrap();
+        }
+        sum
+    }
+}
+
 /// Increments go to whichever group a record is in; records come and go. No increment is lost.
 #[tokio::test(start_paused = true)]
 async fn what_others_write_meanwhile_goes_along() {
     let world = Setup { capacity: 2_000, ..Setup::default() }.start().await;
     world.fill(&keys(120), b"0").await;
-    let (stop, sum) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let writers: Vec<_> = (0..6_u32)
-        .map(|writer| {
-            let (session, stop, sum) = (world.proxy.session(), stop.clone(), sum.clone());
-            tokio::spawn(async move {
-                let mut n = writer * 31;
-                while !stop.load(Ordering::Relaxed) {
-                    n = (n * 7 + 13) % 130; // some of them are new
-                    let mut there = increment(key(n));
-                    let mut moved = increment(other(n));
-                    let add = move |view: &mut View<'_>| match view.stat(&other(n))? {
-                        Some(_) => fogbank_txn::Program::run(&mut moved, view),
-                        None => fogbank_txn::Program::run(&mut there, view),
-                    };
-                    session.submit(add).await.unwrap();
-                    sum.fetch_add(1, Ordering::Relaxed);
-                }
-            })
-        })
-        .collect();
+    // Some of them are new.
+    let writers = Writers::start(&world, 130, |view, n| {
+        let there = if view.stat(&other(n))?.is_some() { other(n) } else { key(n) };
+        fogbank_txn::Program::run(&mut increment(there), view)?;
+        Ok(1)
+    });
     let session = world.proxy.session();
     let moved = session.submit(moves).await.unwrap();
     assert!(moved >= 120, "{moved}");
     for _ in 0..5 {
         world.next_epoch().await;
     }
-    stop.store(true, Ordering::Relaxed);
-    for writer in writers {
-        writer.await.unwrap();
-    }
+    let sum = writers.stop().await;
     let mut total = 0;
     for n in 0..130 {
         for key in [key(n), other(n)] {
@@ -116,7 +142,7 @@ async fn what_others_write_meanwhile_goes_along() {
             total += std::str::from_utf8(&value).unwrap().parse::<u64>().unwrap_or_default();
         }
     }
-    assert_eq!(total, sum.load(Ordering::Relaxed));
+    assert_eq!(total, sum);
 }
 
 /// Written, deleted and given another attribute behind it, in the epoch in which it ends.
@@ -217,9 +243,10 @@ async fn a_full_store_is_emptied_by_one_program() {
         (0..100).try_for_each(|n| view.put(&other(n), bytes("v"), 0))
     });
     // Three find room, and 37 blocks more: what is held back are records without any.
-    let lack = Lack { blocks: 60, records: 97, key_bytes: 0 };
+    let lack = Lack { blocks: 60, records: 97, key_bytes: 0, is_staged: true };
     assert_eq!(more.await, Err(Error::NoRoom(lack)));
-    assert_eq!(lack.to_string(), "60 blocks of values and 97 records");
+    let keeps = "what it replaces keeps its room until all of it is written";
+    assert_eq!(lack.to_string(), format!("60 blocks of values and 97 records; {keeps}"));
     let deleted = session
         .submit(|view: &mut View<'_>| (0..500).try_for_each(|n| view.delete(&key(n)).map(drop)));
     deleted.await.unwrap();
@@ -312,50 +339,34 @@ async fn attributes_alone_are_staged_and_values_stay() {
 async fn attributes_go_along_with_values_that_change_meanwhile() {
     let world = Setup { capacity: 2_000, ..Setup::default() }.start().await;
     world.fill(&keys(200), b"0").await;
-    let (stop, sum) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let writers: Vec<_> = (0..6_u32)
-        .map(|writer| {
-            let (session, stop, sum) = (world.proxy.session(), stop.clone(), sum.clone());
-            tokio::spawn(async move {
-                let mut n = writer * 31;
-                while !stop.load(Ordering::Relaxed) {
-                    n = (n * 7 + 13) % 200;
-                    let add = move |view: &mut View<'_>| match (n, view.get(&key(n))?) {
-                        (0..20, Some(record)) => view
-                            .delete(&key(n))
-                            .and_then(|_| view.put(&other(n), record.value, record.attr))
-                            .map(|()| 0),
-                        (0..20, None) => Ok(0),
-                        (_, record) => {
-                            let record = record.unwrap();
-                            let old = std::str::from_utf8(&record.value).unwrap();
-                            let new = old.parse::<u64>().unwrap() + 1;
-                            view.put(&key(n), bytes(&new.to_string()), record.attr)?;
-                            Ok(1)
-                        }
-                    };
-                    let added: u64 = session.submit(add).await.unwrap();
-                    sum.fetch_add(added, Ordering::Relaxed);
-                }
-            })
-        })
-        .collect();
+    let writers = Writers::start(&world, 200, |view, n| match (n, view.get(&key(n))?) {
+        (0..20, Some(record)) => {
+            view.delete(&key(n))?;
+            view.put(&other(n), record.value, record.attr)?;
+            Ok(0)
+        }
+        (0..20, None) => Ok(0),
+        (_, record) => {
+            let record = record.unwrap();
+            let old = std::str::from_utf8(&record.value).unwrap();
+            let new = old.parse::<u64>().unwrap() + 1;
+            view.put(&key(n), bytes(&new.to_string()), record.attr)?;
+            Ok(1)
+        }
+    });
     let session = world.proxy.session();
     for attr in 1..6 {
         let marked = session.submit(marks(attr)).await.unwrap();
         assert!(marked >= 180, "{marked}");
         assert_eq!(session.submit(attributes).await.unwrap(), BTreeSet::from([attr]));
     }
-    stop.store(true, Ordering::Relaxed);
-    for writer in writers {
-        writer.await.unwrap();
-    }
+    let sum = writers.stop().await;
     let mut total = 0;
     for n in 20..200 {
         let value = world.get(&key(n)).await.unwrap();
         total += std::str::from_utf8(&value).unwrap().parse::<u64>().unwrap();
     }
-    assert_eq!(total, sum.load(Ordering::Relaxed));
+    assert_eq!(total, sum);
     assert!(total > 100, "{total}");
 }
 
