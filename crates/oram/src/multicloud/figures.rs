@@ -30,7 +30,7 @@ const PARTITION_BYTES: f64 = 512.0;
 /// Entries of an access: itself, and its result.
 const ENTRIES: f64 = 2.0;
 /// Accesses from one checkpoint to the next are a multiple of this.
-const CHECKPOINT_STEP: u64 = 65_536;
+const CHECKPOINT_STEP: u64 = 8_192;
 /// The name of a record, in memory.
 const NAME_BYTES: f64 = 56.0;
 

@@ -33,6 +33,9 @@ use fogbank_store::{DepartureGrid, StoreError};
 use super::links::PATIENCE;
 use crate::lied;
 
+/// Whoever opens a volume is told after so long that a cloud is waited for.
+const SILENCE_NANOS: Nanos = 5_000_000_000;
+
 /// A register that is held against what both clouds have seen, whenever a proxy takes it.
 pub struct WitnessedRegister {
     register: Arc<dyn Register>,
@@ -55,11 +58,17 @@ impl WitnessedRegister {
     async fn seen(&self, cloud: usize, store: StoreId) -> Result<Option<Reached>> {
         let asked = asking(number(store), self.shape);
         let [mut wait, longest, patience] = PATIENCE.map(|time| time.as_nanos() as Nanos);
-        let until = self.grid.now() + patience;
+        let began = self.grid.now();
+        let (until, mut tell_at) = (began + patience, Some(began + SILENCE_NANOS));
         loop {
             match self.clouds[cloud].reached(&asked).await {
                 Ok(reached) => return Ok(reached),
-                Err(SessionError::Absent(_)) if self.grid.now() < until => {
+                Err(SessionError::Absent(why)) if self.grid.now() < until => {
+                    if tell_at.take_if(|at| *at <= self.grid.now()).is_some() {
+                        let (name, left) = (NAMES[cloud], until - self.grid.now());
+                        let left_s = left.div_ceil(1_000_000_000);
+                        tracing::warn!("waiting {left_s} s more for the {name} cloud: {why}");
+                    }
                     self.grid.come(self.grid.now() + wait).await;
                     wait = (2 * wait).min(longest);
                 }
