@@ -131,8 +131,8 @@ fn a_volume_is_planned_with_every_engine_side_by_side() {
     assert_eq!(figures["choose"], "tao");
     for (wrong, named) in [
         (["--size", "1GiB", "--memory", "1MB"], "that memory"),
-        (["--size", "5", "--block", "4KiB"], "whole number of blocks"),
-        (["--size", "1GiB", "--block", "3"], "--block"),
+        (["--size", "5000", "--block", "4KiB"], "whole number of blocks"),
+        (["--size", "1GiB", "--block", "3000"], "--block"),
     ] {
         let words = refused(folder.path(), &[&["volume", "plan"], &wrong[..]].concat());
         assert!(words.contains(named), "{words}");
@@ -164,4 +164,58 @@ fn a_plan_has_twelve_lines_unless_more_is_asked_for() {
             assert!(all.lines().any(|of| begins(of) == begins(line)), "{line}: {all}");
         }
     }
+}
+
+/// The tables of docs/disk.md say what the plan says, to some three in a hundred.
+#[test]
+fn the_tables_of_volumes_say_what_is_planned() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/disk.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let memory = ["tao bytes", "tao proxy", "partition bytes", "partition proxy"];
+    let tables: [(&str, &[&str]); 2] = [
+        ("| size of the volume | `tao` moves for a block |", &memory),
+        ("| size | a block sends |", &["tao up_bytes", "tao down_bytes", "tao storage"]),
+    ];
+    for (head, figures) in tables {
+        let rows = page.lines().skip_while(|line| !line.starts_with(head)).skip(2);
+        let rows: Vec<Vec<&str>> = rows
+            .take_while(|line| line.starts_with('|'))
+            .map(|line| line.split('|').map(str::trim).filter(|cell| !cell.is_empty()).collect())
+            .collect();
+        assert!(rows.len() >= 3, "{head}");
+        for row in rows {
+            let size = row[0].replace(' ', "");
+            let planned = planned(&size);
+            for (figure, told) in figures.iter().zip(&row[1..]) {
+                let (engine, name) = figure.split_once(' ').unwrap();
+                let suffix = if name.contains("bytes") { "_per_access" } else { "_bytes" };
+                let reckoned = planned["engines"][engine][format!("{name}{suffix}")].as_f64();
+                let reckoned = reckoned.unwrap_or_else(|| panic!("{figure} of {size}"));
+                let told_bytes = bytes_of(told);
+                let is_near = |told: f64| (told / reckoned - 1.0).abs() < 0.03;
+                assert!(is_near(told_bytes), "{size}, {figure}: {told}, and it is {reckoned:.0}");
+                // The canary.
+                assert!(!is_near(told_bytes * 1.1), "{told}");
+            }
+        }
+    }
+}
+
+fn planned(size: &str) -> serde_json::Value {
+    let folder = tempfile::tempdir().unwrap();
+    let output = fogbank(folder.path(), &["volume", "plan", "--size", size, "--json"]);
+    let told = String::from_utf8(output.stdout).unwrap();
+    serde_json::from_str(told.lines().last().unwrap()).unwrap()
+}
+
+/// Of `7.7 GB`.
+fn bytes_of(told: &str) -> f64 {
+    let (number, unit) = told.split_once(' ').unwrap();
+    let unit = match unit {
+        "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        other => panic!("{other}"),
+    };
+    number.parse::<f64>().unwrap() * unit
 }
