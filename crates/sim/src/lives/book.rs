@@ -1,7 +1,8 @@
 //! A book whose pages one program rewrites all, over several epochs, and what has to be true of
 //! them after any stop.
 //!
-//! The pages of one edition are other records than those of the next, which deletes them.
+//! The pages of one edition are other records than those of the next, which deletes them; or all
+//! editions are the same records, which each gives another attribute and no other value.
 
 use std::sync::Arc;
 
@@ -11,6 +12,9 @@ use fogbank_txn::{Error, Key, KeyRange, Pause, Proxy, View};
 
 /// Pages of an edition: more than twice what an epoch of the small shape writes.
 const PAGES: u64 = 20;
+/// The same of attributes alone, of which an epoch takes three where it takes a page, and half of
+/// that while others write.
+const MARKED_PAGES: u64 = 28;
 
 /// How an edition is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +23,35 @@ pub enum Printing {
     Whole,
     /// By two, one after the other. The canary.
     InHalves,
+    /// By one that gives all pages another attribute; the first edition as a whole.
+    Marked,
+    /// The same by two. The canary.
+    MarkedInHalves,
+}
+
+impl Printing {
+    fn pages(self) -> u64 {
+        if self.marks() { MARKED_PAGES } else { PAGES }
+    }
+
+    fn marks(self) -> bool {
+        matches!(self, Self::Marked | Self::MarkedInHalves)
+    }
+
+    /// The pages of each program that prints `edition`.
+    fn parts(self, edition: u64) -> Vec<(u64, u64)> {
+        let (pages, half) = (self.pages(), self.pages() / 2);
+        match self {
+            Self::Whole | Self::Marked => vec![(0, pages)],
+            Self::MarkedInHalves if edition == 1 => vec![(0, pages)],
+            Self::InHalves | Self::MarkedInHalves => vec![(0, half), (half, pages)],
+        }
+    }
+
+    /// The edition whose text stands on the pages of `edition`.
+    fn text_of(self, edition: u64) -> u64 {
+        if self.marks() { 1 } else { edition }
+    }
 }
 
 /// What its writer was told, over all lives.
@@ -54,13 +87,12 @@ impl Book {
                 told.begun += 1;
                 told.begun
             };
-            let parts = match self.printing {
-                Printing::Whole => vec![(0, PAGES)],
-                Printing::InHalves => vec![(0, PAGES / 2), (PAGES / 2, PAGES)],
-            };
-            for (from, to) in parts {
-                let written =
-                    session.submit(move |view: &mut View<'_>| print(view, edition, from, to));
+            let marks = self.printing.marks() && edition > 1;
+            for (from, to) in self.printing.parts(edition) {
+                let written = session.submit(move |view: &mut View<'_>| match marks {
+                    true => mark(view, edition, from, to),
+                    false => print(view, edition, from, to),
+                });
                 match written.await {
                     Ok(()) => {}
                     Err(Error::Stopped(_) | Error::Closed) => return,
@@ -92,7 +124,9 @@ impl Book {
         if !(acknowledged..=begun).contains(edition) {
             return Err(format!("edition {edition} is there, {acknowledged} was acknowledged"));
         }
-        let whole: Vec<_> = (0..PAGES).map(|page| (page, *edition, text(*edition, page))).collect();
+        let printed = self.printing.text_of(*edition);
+        let page = |page| (page, *edition, text(printed, page));
+        let whole: Vec<_> = (0..self.printing.pages()).map(page).collect();
         if pages != whole {
             let seen: Vec<_> = pages.iter().map(|(page, edition, _)| (page, edition)).collect();
             return Err(format!("the book is torn: {seen:?}"));
@@ -111,6 +145,10 @@ fn print(view: &mut View<'_>, edition: u64, from: u64, to: u64) -> Result<(), Pa
         }
     }
     (from..to).try_for_each(|page| view.put(&key(edition, page), text(edition, page), edition))
+}
+
+fn mark(view: &mut View<'_>, edition: u64, from: u64, to: u64) -> Result<(), Pause> {
+    (from..to).try_for_each(|page| view.set_attr(&key(1, page), edition).map(drop))
 }
 
 fn pages(view: &mut View<'_>) -> Result<Pages, Pause> {
