@@ -20,6 +20,7 @@ mod resp;
 mod server;
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -372,4 +373,116 @@ fn what_a_flush_leaves_and_what_follows_it_survive_a_kill_whole_or_not_at_all() 
         redis::cmd("FLUSHALL").exec(&mut client).unwrap();
     }
     println!("{flushed} flushed, {written} written");
+}
+
+/// Records of a command that takes many epochs.
+const LARGE: usize = 3_000;
+/// Lives that one of the two may take at the most.
+const LIVES_MAX: u64 = 60;
+
+/// A command of many epochs counts with the commit that ends the last of them. A kill at a random
+/// moment hardly ever meets that one, so these come when the commit record in the cloud's folder
+/// has changed, and again until some have come between that commit and its answer.
+#[test]
+fn what_takes_many_epochs_is_there_whole_or_not_at_all_when_it_is_killed_as_it_commits() {
+    let values = |client: &mut Connection, round: u64| set_many(client, &round.to_string(), LARGE);
+    killed_at_commits(values, |client, round| {
+        let there = count(client, &format!("{round}:*"));
+        assert!(there == 0 || there == LARGE, "{there} of {LARGE} in round {round}");
+        redis::cmd("FLUSHALL").exec(client).unwrap();
+        there == LARGE
+    });
+}
+
+#[test]
+fn so_are_deadlines_of_many_records() {
+    let set = |client: &mut Connection, round: u64| {
+        let mut deadlines = redis::pipe();
+        deadlines.atomic();
+        (0..LARGE).for_each(|n| _ = deadlines.cmd("EXPIREAT").arg(n).arg(deadline(round)).ignore());
+        match round {
+            0 => {
+                let mut keys = redis::cmd("MSET");
+                (0..LARGE).for_each(|n| _ = keys.arg(n).arg("v"));
+                keys.exec(client)?;
+                deadlines.exec(client)
+            }
+            _ => deadlines.exec(client),
+        }
+    };
+    killed_at_commits(set, |client, round| {
+        let mut all = redis::pipe();
+        (0..LARGE).for_each(|n| _ = all.cmd("EXPIRETIME").arg(n));
+        let seen: BTreeSet<i64> = all.query::<Vec<i64>>(client).unwrap().into_iter().collect();
+        assert_eq!(seen.len(), 1, "some have one, others another: {seen:?}");
+        seen.contains(&deadline(round))
+    });
+}
+
+fn deadline(round: u64) -> i64 {
+    4_000_000_000 + round as i64
+}
+
+/// Kills the process that does `command` at one of the last commits that it takes, again and again,
+/// until it was once there without an answer, and once not. `is_there` says whether all of it is
+/// there afterwards, and panics if part of it is.
+fn killed_at_commits(
+    command: impl Fn(&mut Connection, u64) -> RedisResult<()> + Sync,
+    is_there: impl Fn(&mut Connection, u64) -> bool,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("cloud/blobs/commit");
+    let start = || {
+        let started = Server::try_fogbank_of(SHAPE, folder.path(), &[]);
+        started.unwrap_or_else(|said| panic!("it did not start: {said}"))
+    };
+    let ask = |server: Server, round: u64, commits_max: u64| {
+        let mut client = connected(&server);
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| command(&mut client, round).is_ok());
+            let commits = commits_until(&record, commits_max, || asked.is_finished());
+            drop(server);
+            (commits, asked.join().unwrap())
+        })
+    };
+    // How many commits it takes if nobody kills it: of the second, since the first one makes what
+    // others find.
+    let mut last = 0;
+    for round in 0..2 {
+        let (commits, answered) = ask(start(), round, u64::MAX);
+        assert!(answered && is_there(&mut connected(&start()), round), "round {round}");
+        last = commits;
+    }
+    assert!(last > 5, "{last} commits");
+    let (mut unanswered, mut cut_short, mut round, mut step) = (0, 0, 2, 1);
+    while unanswered == 0 || cut_short == 0 {
+        assert!(round < LIVES_MAX, "{unanswered} unanswered, {cut_short} cut short in {round}");
+        let (commits, answered) = ask(start(), round, last);
+        let there = is_there(&mut connected(&start()), round);
+        assert!(there || !answered, "round {round} was answered and is lost");
+        println!("{commits} commits: there {there}, answered {answered}");
+        (last, step) = match (there, answered) {
+            (true, true) => (commits - 1, 1),
+            (true, false) => (last - 1, 1),
+            // How many it takes depends on what is given back meanwhile, so it may be far more.
+            (false, _) => (last + step, 2 * step),
+        };
+        unanswered += u64::from(there && !answered);
+        cut_short += u64::from(!there);
+        round += 1;
+    }
+    println!("{round} rounds, {unanswered} ended before the answer, {cut_short} before the commit");
+}
+
+/// Counts how often the commit record is another one, until that was so often, or it is `over`.
+fn commits_until(record: &Path, most: u64, over: impl Fn() -> bool) -> u64 {
+    let seen = || std::fs::metadata(record).map(|found| (found.ino(), found.mtime_nsec())).ok();
+    let (mut last, mut commits) = (seen(), 0);
+    while commits < most && !over() {
+        let now = seen();
+        commits += u64::from(now != last);
+        last = now;
+        std::thread::sleep(Duration::from_micros(50)); // the process has the core
+    }
+    commits
 }
