@@ -277,7 +277,8 @@ impl SitePlace {
         Ok(self.join_engine(record, false).await?.into_disk())
     }
 
-    /// The same for a machine that is there to build for others (`fogbank_oram::hierarchy`, `whose`).
+    /// The same for a machine that is there to build for others (`fogbank_oram::hierarchy`,
+    /// `whose`).
     ///
     /// # Errors
     /// [`Error::Usage`] if there can be no others; as [`SitePlace::open_recorded`].

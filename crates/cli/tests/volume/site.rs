@@ -1,5 +1,5 @@
-//! Three clients of one site on a real storage server, killed one after the other under load, and one
-//! that builds for them.
+//! Three clients of one site on a real storage server, killed one after the other under load, and
+//! one that builds for them.
 //!
 //! 1. Each client serves the disk on a socket of its own, and writes to blocks of its own.
 //! 2. At a random moment one of them is killed; the others write on for a while. Every fourth time

@@ -103,8 +103,8 @@ impl RingVolume {
         let capacity = Ticker::capacity_for(blocks);
         if !limits::CAPACITY.contains(&capacity) {
             return Err(Error::Usage(format!(
-                "--size: {blocks} blocks are more than the engine ring takes; give larger ones with \
-                 --block"
+                "--size: {blocks} blocks are more than the engine ring takes; give larger ones \
+                 with --block"
             )));
         }
         let count = |flag, usual| Some(flags.get(flag).map_or(usual, |count| count as usize));

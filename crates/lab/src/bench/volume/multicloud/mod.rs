@@ -71,7 +71,8 @@ fn say_point(asked: &Asked, clients: usize, (measured, reckoned): (&Measured, f6
     say!("            blocks of an access, client: {told:.3} ({})", of_parts.join(", "));
     say!(
         "            with framing {framing:.3}, on the wire: {:.3} ({up:.3} up, {down:.3} down); \
-         between the clouds: {between:.2} ({reckoned:.2} reckoned); journal and checkpoints, on the trusted disk: {disk:.2}",
+         between the clouds: {between:.2} ({reckoned:.2} reckoned); journal and checkpoints, on \
+         the trusted disk: {disk:.2}",
         up + down
     );
     if asked.args.json {
