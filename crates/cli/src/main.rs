@@ -38,7 +38,7 @@ async fn command(cli: Cli) -> Result<()> {
         Command::Serve(_)
             | Command::RegisterServer(_)
             | Command::Volume(VolumeCommand::Serve(_))
-            | Command::Site(SiteCommand::Serve(_))
+            | Command::Site(SiteCommand::Serve(_) | SiteCommand::Build(_))
             | Command::Mount(_)
     );
     if !logs {

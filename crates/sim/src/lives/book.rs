@@ -87,7 +87,7 @@ impl Book {
                 told.begun += 1;
                 told.begun
             };
-            let marks = self.printing.marks() && edition > 1;
+            let marks = self.printing.marks();
             for (from, to) in self.printing.parts(edition) {
                 let written = session.submit(move |view: &mut View<'_>| match marks {
                     true => mark(view, edition, from, to),
@@ -147,8 +147,12 @@ fn print(view: &mut View<'_>, edition: u64, from: u64, to: u64) -> Result<(), Pa
     (from..to).try_for_each(|page| view.put(&key(edition, page), text(edition, page), edition))
 }
 
+/// Of a page that is not there yet, its text, too.
 fn mark(view: &mut View<'_>, edition: u64, from: u64, to: u64) -> Result<(), Pause> {
-    (from..to).try_for_each(|page| view.set_attr(&key(1, page), edition).map(drop))
+    (from..to).try_for_each(|page| match view.set_attr(&key(1, page), edition)? {
+        true => Ok(()),
+        false => view.put(&key(1, page), text(1, page), edition),
+    })
 }
 
 fn pages(view: &mut View<'_>) -> Result<Pages, Pause> {
