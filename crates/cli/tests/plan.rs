@@ -1,5 +1,7 @@
 //! `fogbank plan`: what it says, and that it makes nothing.
 
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -308,11 +308,11 @@ impl StoreConfig {
     }
 
     /// The unit of the times at which messages leave: the interval, or the smallest part of it,
-    /// down to an eighth, that leaves the work before a message twice the slack. A whole part, so
-    /// that a reply is never handed over just before a point of the grid.
+    /// down to an eighth, that leaves room for the work before a message. A whole part, so that a
+    /// reply is never handed over just before a point of the grid.
     pub fn departure_quantum(&self) -> Duration {
         let interval = Duration::from_millis(self.interval_ms);
-        let room = 2 * self.proxy_settings().slack;
+        let room = fogbank_txn::Settings::quantum_for(&self.ring_settings().shape);
         let whole = |parts: &u32| interval.as_nanos().is_multiple_of(u128::from(*parts));
         let parts = (2..=8).rev().filter(whole).find(|parts| interval / *parts >= room);
         interval / parts.unwrap_or(1)
@@ -550,15 +550,14 @@ mod tests {
     }
 
     /// The slack was two milliseconds whatever the batches: too short for the collection of large
-    /// ones, so that a full write batch made a send late and an empty one did not. Half of what it
-    /// is now was too short for epochs of programs that are written over several.
+    /// ones, so that a full write batch made a send late and an empty one did not.
     #[test]
     fn the_slack_grows_with_the_batches() {
         let slack = |batch, write_batch| {
             let config = derive(|a| (a.batch, a.write_batch) = (Some(batch), Some(write_batch)));
             config.unwrap().proxy_settings().slack
         };
-        assert_eq!(slack(1000, 16), Duration::from_millis(13));
-        assert_eq!(slack(16, 2000), Duration::from_millis(23));
+        assert_eq!(slack(1000, 16), Duration::from_micros(7_500));
+        assert_eq!(slack(16, 2000), Duration::from_micros(12_500));
     }
 }

@@ -38,12 +38,21 @@ pub struct Settings {
 
 impl Settings {
     /// A slack that the collection of an epoch and the freeze of a full read batch stay well
-    /// within: 3 ms and 10 microseconds a slot. An epoch makes up to three entries a slot of what
-    /// it stages, and two of what counts since.
+    /// within: 2.5 ms and 5 microseconds a slot.
     pub fn slack_for(shape: &BatchShape) -> Duration {
-        let slots = shape.read_batch.max(shape.write_batch);
-        Duration::from_millis(3) + Duration::from_micros(10).saturating_mul(slots as u32)
+        Duration::from_micros(2_500) + per_slot(shape)
     }
+
+    /// What messages leave at multiples of, at least: the slack, and 2 ms and 5 microseconds a slot
+    /// for what is done between it and a message.
+    pub fn quantum_for(shape: &BatchShape) -> Duration {
+        Self::slack_for(shape) + Duration::from_millis(2) + per_slot(shape)
+    }
+}
+
+fn per_slot(shape: &BatchShape) -> Duration {
+    let slots = shape.read_batch.max(shape.write_batch);
+    Duration::from_micros(5).saturating_mul(slots as u32)
 }
 
 impl Default for Settings {

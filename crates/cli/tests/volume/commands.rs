@@ -23,12 +23,12 @@ fn sizes_that_make_no_disk_are_refused_and_leave_nothing() {
     let data = folder.path().join("data");
     let data = data.to_str().unwrap();
     for (size, block, why) in [
-        ("0", "4KiB", "no whole number of blocks"),
+        ("0", "4KiB", "give 512 B to 4.0 PiB"),
         ("10000", "4KiB", "no whole number of blocks"),
         ("64MiB", "5000", "a power of two"),
-        ("64MiB", "256", "512 B to 1 MiB"),
-        ("64MiB", "2MiB", "512 B to 1 MiB"),
-        ("1EiB", "4KiB", "too many blocks"),
+        ("64MiB", "256", "give 512 B to 1.0 MiB"),
+        ("64MiB", "2MiB", "give 512 B to 1.0 MiB"),
+        ("1EiB", "4KiB", "give 512 B to 4.0 PiB"),
     ] {
         let told = refused(&["volume", "create", "--size", size, "--block", block, "--data", data]);
         assert!(told.contains(why), "{size} {block}: {told}");
@@ -77,7 +77,7 @@ fn a_pace_is_refused_where_nothing_waits_and_served_elsewhere() {
     let (data, socket) = (off_grid.data(), format!("unix:{}", off_grid.socket().display()));
     let serve = ["volume", "serve", "--data", data.to_str().unwrap(), "--nbd", &socket];
     for (pace, why) in
-        [(["--send-mb-s", "10"], "--quantum-us 0"), (["--receive-mb-s", "0"], "outside 0.001")]
+        [(["--send-mb-s", "10"], "--quantum-us 0"), (["--receive-mb-s", "0"], "give 0.001")]
     {
         let told = refused(&[&serve[..], &pace].concat());
         assert!(told.contains(why) && told.contains(pace[0]), "{told}");
