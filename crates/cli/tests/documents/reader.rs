@@ -48,7 +48,7 @@ start() {
     local pid=$!
     started+=($pid)
     for _ in $(seq 1200); do
-        if grep -qE 'listening on|mounted at|nbdfuse DIR|Ready to accept|using port|Listening' "$1"; then return; fi
+        if grep -qE 'listening on|building for|mounted at|nbdfuse DIR|Ready to accept|using port|Listening' "$1"; then return; fi
         kill -0 $pid 2>/dev/null || break
         sleep 0.05
     done
