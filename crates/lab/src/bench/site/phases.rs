@@ -76,12 +76,11 @@ impl Phases {
 
     /// What is number `at` of a query comes, if those before it have.
     fn comes(&self, at: usize) {
-        let now = self.clock.now();
         let (moments, _, times) = &mut *self.state.lock();
         if moments.len() != at {
             return;
         }
-        moments.push(now);
+        moments.push(self.clock.now()); // under the lock, so that none is before another
         if at == NAMES.len() {
             for (sum, pair) in times.nanos.iter_mut().zip(moments.windows(2)) {
                 *sum += pair[1] - pair[0];

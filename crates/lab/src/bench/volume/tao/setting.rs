@@ -209,7 +209,8 @@ mod tests {
     fn setting(flags: &str) -> Result<Setting> {
         let profile = if flags.contains("--profile") { "" } else { "--profile tao-wan" };
         let line = format!("fogbank bench volume {profile} {flags}");
-        match Lab::parse_from(line.split_whitespace()).command {
+        let typed = Lab::try_parse_from(line.split_whitespace());
+        match typed.map_err(|refused| usage(refused.to_string()))?.command {
             Command::Bench(BenchCommand::Volume(args)) => {
                 Setting::of(&args, args.profile.unwrap_or(TaoProfile::None))
             }
