@@ -424,8 +424,7 @@ fn check_epoch(read_batches: usize, batch: usize, write_batch: usize) -> Result<
 
 /// How long an epoch may take: a stop waits for some.
 fn check_epoch_ms(config: &StoreConfig) -> Result<()> {
-    let most = *limits::INTERVAL_MS.end();
-    if config.epoch_ms() <= 2 * most {
+    if config.epoch_ms() <= limits::EPOCH_MS_MAX {
         return Ok(());
     }
     Err(Error::Usage(format!(

@@ -26,6 +26,8 @@ pub const WRITE_BATCH_SERVED: RangeInclusive<usize> = 1..=100_000;
 /// What all batches of an epoch read together: for each the proxy keeps where it was read until the
 /// epoch has ended, and a recovery reads all of it again.
 pub const EPOCH_READS_MAX: usize = 1_000_000;
+/// Milliseconds of an epoch at most: two of the longest intervals.
+pub const EPOCH_MS_MAX: u64 = 2 * *INTERVAL_MS.end();
 /// Milliseconds between batches.
 pub const INTERVAL_MS: RangeInclusive<u64> = 0..=3_600_000;
 /// Microseconds between the moments at which messages leave: with more than a second nothing would

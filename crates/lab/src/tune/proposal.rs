@@ -29,7 +29,6 @@ use super::seen::Seen;
 const HEAD_ROOM: f64 = 1.25;
 /// Below it the system's timers are what is measured.
 const INTERVAL_MS_MIN: f64 = 5.0;
-const INTERVAL_MS_MAX: f64 = 3_600_000.0;
 const STEPS_TRIED: usize = 4;
 const BATCH_MAX: usize = *limits::BATCH.end();
 const TRIES_MAX: usize = 50;
@@ -68,9 +67,12 @@ impl Proposal {
         };
         let mut transactions = in_epoch(FIRST_EPOCH_S);
         let mut need = Need::of(seen, transactions, together);
-        let fits = |need: &Need| match need.batch.max(need.write_batch) {
-            blocks if blocks > BATCH_MAX => Err(too_many(arrivals, blocks, link)),
-            _ => Ok(()),
+        let fits = |need: &Need| {
+            let most = BATCH_MAX.min(limits::EPOCH_READS_MAX / need.read_batches.max(1));
+            match need.batch.max(need.write_batch) {
+                blocks if blocks > most => Err(too_many(arrivals, (blocks, most), link)),
+                _ => Ok(()),
+            }
         };
         fits(&need)?;
         let records = capacity(seen, records, need.value_bytes);
@@ -87,10 +89,10 @@ impl Proposal {
             fits(&next)?;
             need = next;
         }
-        Err(too_many(arrivals, need.batch.max(need.write_batch), link))
+        Err(too_many(arrivals, (need.batch.max(need.write_batch), BATCH_MAX), link))
     }
 
-    /// With the interval that makes the shortest epoch; none if none up to an hour is long enough.
+    /// With the interval that makes the shortest epoch; none if none that may be is long enough.
     fn timed(
         (need, records): (&Need, u32),
         link: &LinkArgs,
@@ -101,10 +103,12 @@ impl Proposal {
         let least_s = Epoch::of(&free, &Traffic::of(&free)?, link, machine).read_batch_s;
         let slack_s = free.proxy_settings().slack.as_secs_f64();
         let mut interval_ms = (HEAD_ROOM * (least_s + slack_s) * 1e3).max(INTERVAL_MS_MIN);
+        let batches = need.read_batches as u64 + 1;
+        let longest_ms = (limits::EPOCH_MS_MAX / batches).min(*limits::INTERVAL_MS.end()) as f64;
         let mut best: Option<Self> = None;
         for _ in 0..STEPS_TRIED {
             interval_ms = coarse(interval_ms);
-            if interval_ms > INTERVAL_MS_MAX {
+            if interval_ms > longest_ms {
                 break;
             }
             let config = config(need, records, interval_ms as u64, link)?;
@@ -176,16 +180,16 @@ fn unless<T: PartialEq>(ours: Option<T>, usual: Option<T>) -> Option<T> {
 }
 
 /// What arrives does not fit epochs, of which it would need batches of so many blocks.
-fn too_many(arrivals: Arrivals, blocks: usize, link: &LinkArgs) -> Error {
+fn too_many(arrivals: Arrivals, (blocks, most): (usize, usize), link: &LinkArgs) -> Error {
     Error::Usage(match arrivals {
         Arrivals::PerS(per_s) => format!(
             "{per_s:.0} transactions a second are more than one proxy serves over this link ({}): \
-             they need batches of {blocks} or more, where {BATCH_MAX} is the most; lower the rate \
+             they need batches of {blocks} or more, where {most} is the most; lower the rate \
              (--rate), or take a nearer store (--rtt-ms, --up-mb-s, --down-mb-s)",
             link.words()
         ),
         Arrivals::Clients(clients) => format!(
-            "{clients} clients at once need batches of {blocks}, and {BATCH_MAX} is the most: give \
+            "{clients} clients at once need batches of {blocks}, and {most} is the most: give \
              fewer (--clients)"
         ),
     })
@@ -194,9 +198,9 @@ fn too_many(arrivals: Arrivals, blocks: usize, link: &LinkArgs) -> Error {
 /// No interval is long enough.
 fn too_slow(need: &Need, link: &LinkArgs) -> Error {
     Error::Usage(format!(
-        "a batch of {} and a write batch of {} take more than an hour over this link ({}), which \
-         is the longest interval: take a nearer or wider one (--rtt-ms, --up-mb-s, --down-mb-s), \
-         or fewer transactions (--clients, --rate)",
+        "a batch of {} and a write batch of {} take too long over this link ({}), for an epoch has \
+         two hours at the most: take a nearer or wider one (--rtt-ms, --up-mb-s, --down-mb-s), or \
+         fewer transactions (--clients, --rate)",
         need.batch,
         need.write_batch,
         link.words()

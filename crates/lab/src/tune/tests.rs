@@ -159,7 +159,7 @@ fn what_does_not_fit_is_said_in_its_own_words() {
     assert!(!many.contains("--batch") && !fast.contains("--batch"), "{many} {fast}");
     let slow = LinkArgs { up_mb_s: Some(0.001), down_mb_s: Some(0.001), ..link };
     let slow = told(Arrivals::Clients(10_000), &slow);
-    assert!(slow.contains("more than an hour") && slow.contains("--down-mb-s"), "{slow}");
+    assert!(slow.contains("two hours at the most") && slow.contains("--down-mb-s"), "{slow}");
 }
 
 /// What is tried and what is typed is what is proposed; it was tried with other buckets, and never
