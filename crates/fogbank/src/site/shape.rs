@@ -26,8 +26,7 @@ const LOG_BYTES: u64 = 128 << 20;
 const PLACE_BYTES: u64 = 700;
 /// R, at most and at least: a client that is away for longer has to be started again.
 const KEPT_EPOCHS: [u64; 2] = [8, 64];
-/// What a client knows of where blocks lie takes some 80 bytes a block: 320 MiB for the largest
-/// site.
+/// What a client knows of where blocks lie takes 51 bytes a block: 204 MiB for the largest site.
 const BLOCKS_MAX: u64 = 1 << 22;
 /// A piece has no fewer slots than so many times the root of those that the bottom has at least, or
 /// most of what is dealt would be padding.

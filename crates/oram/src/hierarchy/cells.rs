@@ -373,7 +373,7 @@ impl Cells {
     pub async fn put_addresses(&self, index: &Index) -> Result<()> {
         let Table { level, index: of_level } = index.table;
         let mut addresses = Vec::new();
-        index.addresses().iter().for_each(|address| addresses.extend(address.to_le_bytes()));
+        index.addresses().iter().for_each(|address: u32| addresses.extend(address.to_le_bytes()));
         addresses.resize(self.schedule.reals(level) as usize * ADDRESS_BYTES, u8::MAX);
         let _turn = self.lane(Way::Writes).turn(addresses.len()).await?;
         self.site.put(Object::Index(level, of_level), &index.start, &addresses).await?;

@@ -3,6 +3,7 @@
 //! All levels are taken to be full. Tables of a level come in a pattern that repeats every G of
 //! them; the bottom of a site that goes on has the bottom before it among its sources.
 
+use super::numbers::bytes_of;
 use super::pieces::Pieces;
 use super::schedule::{Schedule, Table};
 
@@ -17,7 +18,7 @@ pub struct Cost {
     pub written: f64,
     /// Cells at the server, at most.
     pub stored: u64,
-    /// Bytes by which a client knows what tables hold, at most.
+    /// Bytes by which a client knows what tables hold and where, at most.
     pub known_bytes: u64,
 }
 
@@ -66,7 +67,9 @@ fn of_level(schedule: &Schedule, level: u8) -> Cost {
             let is_built = schedule.installed(table) <= epoch;
             let dealt = if is_built { 0 } else { Pieces::new(schedule, table).bucket_cells() };
             stored += slots + u64::from(dealt);
-            known += 4 * u64::from(schedule.reals(level)) + 4 * slots + slots / 8;
+            let (reals, slots) = (schedule.reals(level), slots as u32);
+            known += bytes_of(reals, schedule.blocks) + bytes_of(reals, slots);
+            known += bytes_of(schedule.fakes(table), slots);
         }
         (stored, known)
     };

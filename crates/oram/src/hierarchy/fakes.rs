@@ -15,6 +15,7 @@
 use fogbank_seal::{Digest, Mark, OrderKey};
 
 use super::canary::Canary;
+use super::numbers::Numbers;
 use crate::{Error, Result};
 
 /// The fakes of one table along one history.
@@ -22,16 +23,22 @@ use crate::{Error, Result};
 pub struct Fakes {
     /// M.
     draw: u32,
-    /// Not drawn yet, in an order that the draws so far have made.
-    undrawn: Vec<u32>,
-    /// Of the block under way, not owned yet.
+    /// The slots of those that are not drawn yet, in an order that the draws so far have made.
+    undrawn: Numbers,
+    /// Those of the block under way that nobody owns yet.
     free: Vec<u32>,
 }
 
 impl Fakes {
-    /// All `total` of a table, before the first place that touches it.
-    pub fn new(total: u32, draw: u32) -> Self {
-        Self { draw, undrawn: (0..total).collect(), free: Vec::new() }
+    /// All of a table, by their slots, before the first place that touches it.
+    pub fn new(slots: Numbers, draw: u32) -> Self {
+        Self { draw, undrawn: slots, free: Vec::new() }
+    }
+
+    /// Bytes that it takes.
+    #[cfg(test)]
+    pub fn kept(&self) -> u64 {
+        self.undrawn.kept()
     }
 
     /// A block of places begins, after the history of mark `before`.
@@ -44,7 +51,8 @@ impl Fakes {
         }
     }
 
-    /// The fake of the next place of the block, with whose entry the log has the digest `with`.
+    /// The slot of the fake of the next place of the block, with whose entry the log has the digest
+    /// `with`.
     ///
     /// # Errors
     /// [`Error::Bug`] if there is none left.
@@ -72,13 +80,17 @@ mod tests {
         SiteKeys::derive(&master, StoreId([1; 16])).order(2, 1, &[0; 16])
     }
 
+    fn all() -> Fakes {
+        Fakes::new(Numbers::below(24, &(0..24).collect::<Vec<_>>()), 8)
+    }
+
     fn mark(block: u32) -> Mark {
         [block as u8; 16]
     }
 
     #[test]
     fn every_place_owns_one_fake_and_none_is_owned_twice() {
-        let (key, mut fakes) = (key(), Fakes::new(24, 8));
+        let (key, mut fakes) = (key(), all());
         let mut owned: Vec<u32> = (0..24)
             .map(|place| {
                 if place % 8 == 0 {
@@ -95,7 +107,7 @@ mod tests {
 
     #[test]
     fn who_joins_draws_past_blocks_by_their_marks_alone() {
-        let (key, mut fakes, mut joins) = (key(), Fakes::new(24, 8), Fakes::new(24, 8));
+        let (key, mut fakes, mut joins) = (key(), all(), all());
         for place in 0..16u32 {
             if place % 8 == 0 {
                 fakes.begin(&key, &mark(place / 8));

@@ -413,6 +413,12 @@ impl Follower {
         Ok(replayed)
     }
 
+    /// Bytes by which it knows what tables hold and where.
+    #[cfg(test)]
+    pub fn kept(&self) -> u64 {
+        self.tables.values().map(Live::kept).sum()
+    }
+
     /// The tables whose build has started and may still be needed.
     pub fn known(&self, table: Table) -> Option<&Arc<Index>> {
         self.tables.get(&table).map(|live| &live.index)

@@ -70,6 +70,7 @@ mod image;
 mod join;
 mod lane;
 mod listening;
+mod numbers;
 mod pieces;
 mod public;
 mod replay;

@@ -2,8 +2,9 @@
 //!
 //! # Invariants
 //! - Addresses and order are functions of the log: followers download nothing.
-//! - Ranks 0 .. m - 1 are the addresses in order, then fillers, then fakes; `order[rank]` is the
-//!   slot, so distinct ranks are distinct uniform slots to whoever lacks the key.
+//! - Ranks 0 .. m - 1 are the addresses in order, then fillers, then fakes; the order says the slot
+//!   of each, so distinct ranks are distinct uniform slots to whoever lacks the key. Of it is kept
+//!   the slot of each address, and of each fake that is not drawn yet: a filler has no use.
 //! - A built table has one content, whoever builds it.
 //! - Addresses and order are made once, by whoever asks for them first: at the start of an epoch,
 //!   beside what serves; no query needs them before the next one.
@@ -19,6 +20,7 @@ use fogbank_seal::{Mark, OrderKey, SiteKeys};
 
 use super::canary::Canary;
 use super::fakes::Fakes;
+use super::numbers::Numbers;
 use super::schedule::{Schedule, Table};
 use crate::{Error, Result, lied};
 
@@ -35,6 +37,10 @@ pub struct Index {
     /// What its addresses come from, until they are made.
     from: Mutex<Option<Holds>>,
     made: OnceLock<Made>,
+    /// The slots of all fakes, until whoever touches the table takes them.
+    fakes: Mutex<Option<Numbers>>,
+    /// N.
+    blocks: u32,
     reals: u32,
     slots: u32,
     key: OrderKey,
@@ -53,22 +59,21 @@ pub enum Holds {
 #[derive(Debug)]
 struct Made {
     /// Sorted.
-    addresses: Box<[u32]>,
-    order: Box<[u32]>,
+    addresses: Numbers,
+    /// Of each address.
+    slots: Numbers,
 }
 
 impl Holds {
     /// Sorted, each once.
-    fn addresses(self) -> Box<[u32]> {
+    fn addresses(self) -> Vec<u32> {
         let mut addresses = match self {
             Self::These(addresses) => addresses,
-            Self::Sources(sources) => {
-                sources.iter().flat_map(|of| of.addresses().iter().copied()).collect()
-            }
+            Self::Sources(sources) => sources.iter().flat_map(|of| of.addresses().iter()).collect(),
         };
         addresses.sort(); // a few sorted runs, which it merges
         addresses.dedup();
-        addresses.into()
+        addresses
     }
 }
 
@@ -83,8 +88,9 @@ impl Index {
     ) -> Self {
         let key = keys.order(table.level, table.index, start);
         let (reals, slots) = (schedule.reals(table.level), schedule.slots(table));
-        let (from, made) = (Mutex::new(Some(holds)), OnceLock::new());
-        Self { table, start: *start, from, made, reals, slots, key }
+        let (from, made, fakes) = (Mutex::new(Some(holds)), OnceLock::new(), Mutex::default());
+        let blocks = schedule.blocks;
+        Self { table, start: *start, from, made, fakes, blocks, reals, slots, key }
     }
 
     /// Makes addresses and order, unless they are there: of one table at a time in a process.
@@ -98,12 +104,28 @@ impl Index {
         self.made.get_or_init(|| {
             let holds = self.from.lock().take();
             let addresses = holds.map(Holds::addresses).unwrap_or_default();
-            Made { addresses, order: self.key.order(self.slots) }
+            let order = self.key.order(self.slots);
+            let slots = order.get(..addresses.len()).unwrap_or_default();
+            let slots = Numbers::below(self.slots, slots);
+            *self.fakes.lock() = Some(self.fakes_of(&order));
+            Made { addresses: Numbers::below(self.blocks, &addresses), slots }
         })
     }
 
+    fn fakes_of(&self, order: &[u32]) -> Numbers {
+        let fakes = order.get(self.reals as usize..).unwrap_or_default();
+        Numbers::below(self.slots, fakes)
+    }
+
+    /// The slots of all fakes, by number. They are made anew for whoever is not the first to ask.
+    fn take_fakes(&self) -> Numbers {
+        self.made();
+        let kept = self.fakes.lock().take();
+        kept.unwrap_or_else(|| self.fakes_of(&self.key.order(self.slots)))
+    }
+
     /// The addresses that it holds.
-    pub fn addresses(&self) -> &[u32] {
+    pub fn addresses(&self) -> &Numbers {
         &self.made().addresses
     }
 
@@ -114,19 +136,22 @@ impl Index {
 
     /// The slot of an address that it holds.
     pub fn slot_of(&self, address: u32) -> Option<u32> {
-        let Made { addresses, order } = self.made();
-        addresses.binary_search(&address).ok().map(|rank| order[rank])
-    }
-
-    /// The slot of a fake.
-    pub fn slot_of_fake(&self, fake: u32) -> u32 {
-        self.made().order[(self.reals + fake) as usize]
+        let Made { addresses, slots } = self.made();
+        addresses.find(address).map(|rank| slots.get(rank))
     }
 
     /// The addresses that it holds, and the slot of each.
     pub fn held(&self) -> impl Iterator<Item = (u32, u32)> {
-        let Made { addresses, order } = self.made();
-        addresses.iter().copied().zip(order.iter().copied())
+        let Made { addresses, slots } = self.made();
+        addresses.iter().zip(slots.iter())
+    }
+
+    /// Bytes that it takes.
+    #[cfg(test)]
+    fn kept(&self) -> u64 {
+        let Made { addresses, slots } = self.made();
+        let fakes = self.fakes.lock().as_ref().map_or(0, Numbers::kept);
+        addresses.kept() + slots.kept() + fakes
     }
 }
 
@@ -165,18 +190,22 @@ impl Recipe {
 #[derive(Debug, Clone)]
 pub struct Live {
     pub index: Arc<Index>,
-    fakes: Fakes,
+    /// M.
+    draw: u32,
+    /// Once a query touches it.
+    fakes: Option<Fakes>,
 }
 
 impl Live {
     pub fn new(schedule: &Schedule, index: Arc<Index>) -> Self {
-        let fakes = Fakes::new(schedule.fakes(index.table), schedule.draw);
-        Self { index, fakes }
+        Self { index, draw: schedule.draw, fakes: None }
     }
 
     /// A block of places begins that touch it.
     pub fn begin(&mut self, before: &Mark) {
-        self.fakes.begin(&self.index.key, before);
+        let (index, draw) = (&self.index, self.draw);
+        let fakes = self.fakes.get_or_insert_with(|| Fakes::new(index.take_fakes(), draw));
+        fakes.begin(&index.key, before);
     }
 
     /// The slot of the fake of the next place.
@@ -184,6 +213,13 @@ impl Live {
     /// # Errors
     /// [`Error::Bug`] if its fakes are used up.
     pub fn next_fake(&mut self, with: &fogbank_seal::Digest, canary: &Canary) -> Result<u32> {
-        Ok(self.index.slot_of_fake(self.fakes.next(&self.index.key, with, canary)?))
+        let fakes = self.fakes.as_mut().ok_or_else(|| Error::Bug("no block has begun".into()))?;
+        fakes.next(&self.index.key, with, canary)
+    }
+
+    /// Bytes that it takes.
+    #[cfg(test)]
+    pub fn kept(&self) -> u64 {
+        self.index.kept() + self.fakes.as_ref().map_or(0, Fakes::kept)
     }
 }

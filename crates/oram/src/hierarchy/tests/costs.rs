@@ -88,3 +88,35 @@ fn a_run_moves_what_the_schedule_counts() {
     assert_eq!(world.moved[0], places.iter().map(tables).sum::<u64>());
     assert!(world.moved[1] > 0 && world.moved[2] > world.moved[0]);
 }
+
+/// What a client is said to take of memory is what it takes when every block has been written, but
+/// for fakes that are drawn.
+#[test]
+fn what_a_client_keeps_of_tables_is_what_is_reckoned() {
+    for (blocks, epoch) in [(2_048, 16), (700, 8)] {
+        let schedule = Schedule::new(blocks, epoch, 2, 4, false).unwrap().in_pieces(WHOLE).unwrap();
+        let mut follower = Follower::new(schedule, keys(), HEADER, 2, Arc::default());
+        let (period, mut most) = (1u64 << schedule.bottom(), 0);
+        for place in 0..schedule.first_of(5 * period) {
+            let (seen, seen_digest) = (follower.length(), follower.digest());
+            let query = Some(((place % u64::from(blocks)) as u32, Access::Read));
+            let (turn, leaves, builds) = (place + 1, false, false);
+            let entry = Entry { session: 1, turn, seen, seen_digest, query, leaves, builds };
+            follower.entry(&entry, &stored(&entry)).unwrap();
+            follower.take_unmade().iter().for_each(|index| index.make());
+            let digest = follower.plan(place).unwrap().digest;
+            follower.learn(&Found { place, digest, base: vec![0; 2].into() }).unwrap();
+            if place.is_multiple_of(epoch.into()) {
+                let number = schedule.epoch_of(place);
+                follower.is_superblock(number);
+                if number > 3 * period {
+                    most = most.max(follower.kept());
+                }
+            }
+        }
+        let reckoned = Cost::of(&schedule).known_bytes;
+        let over = reckoned as f64 / most as f64;
+        println!("{blocks} blocks: {reckoned} bytes reckoned, {most} kept at most");
+        assert!((1.0..1.15).contains(&over), "{reckoned} bytes, {most} kept");
+    }
+}
