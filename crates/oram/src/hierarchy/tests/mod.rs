@@ -5,6 +5,7 @@
 #[cfg(feature = "canaries")]
 mod canaries;
 mod costs;
+mod filters;
 mod handing;
 mod orders;
 mod random;
