@@ -400,7 +400,7 @@ impl Build {
     async fn made<T>(&self, cells: usize, makes: impl FnOnce() -> Result<T>) -> Result<T> {
         let until = self.grid.now() + MAKING_NANOS + CELL_NANOS * cells as Nanos;
         let made = compute(makes)?;
-        self.grid.come(until).await;
+        self.grid.come_near(until).await;
         Ok(made)
     }
 

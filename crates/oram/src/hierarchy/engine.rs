@@ -153,7 +153,7 @@ async fn tick(grid: DepartureGrid, every: Duration, tells: Tells<Event>) {
     let mut next = grid.now();
     loop {
         next += every;
-        grid.come(next).await;
+        grid.come_near(next).await;
         if tells.tell(Event::Tick).is_err() {
             return;
         }
