@@ -46,6 +46,21 @@ pub fn memory_available() -> Option<u64> {
     memory(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
 }
 
+/// Seconds of processors that this process has taken, all of its threads together, where Linux
+/// tells it.
+pub fn processor_seconds() -> Option<f64> {
+    ticks(&std::fs::read_to_string("/proc/self/stat").ok()?).map(|ticks| ticks as f64 / 100.0)
+}
+
+/// What a process has taken, for itself and in calls of the system: fields 14 and 15. The second is
+/// its name in brackets, in which anything may stand.
+fn ticks(told: &str) -> Option<u64> {
+    let (_, rest) = told.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let [own, system] = [fields.next()?, fields.next()?].map(str::parse::<u64>);
+    Some(own.ok()? + system.ok()?)
+}
+
 fn memory(told: &str, name: &str) -> Option<u64> {
     let kib: u64 = value(told, name)?.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
@@ -62,6 +77,8 @@ mod tests {
         let told = "MemTotal:       24620288 kB\nMemAvailable:   23000000 kB\n";
         assert_eq!(memory(told, "MemTotal"), Some(24_620_288 * 1024));
         assert_eq!(memory(told, "MemAvailable"), Some(23_000_000 * 1024));
+        let told = "7 (a) b) S 1 7 7 0 -1 4194560 106 0 0 0 25 17 0 0 20 0 1 0 2 8";
+        assert_eq!((ticks(told), ticks("7 (a"), ticks("7 (a) S 1")), (Some(42), None, None));
         assert_eq!((value("", "model name"), memory("MemTotal: much\n", "MemTotal")), (None, None));
     }
 }

@@ -9,12 +9,14 @@
 //!    against what it has to be, and goes on; until that table has been built, or as long as was
 //!    asked. No two clients ask for one block: nobody else tells a client what it has to find.
 //! 4. What passes is counted at each client, by parts (`counted_log`, `row`), and when (`phases`).
+//!    Beside it stands what one machine adds that stands for all (`strain`).
 //!
 //! The server is this process's memory, and so is what clients have seen: no disk is waited for.
 
 mod counted_log;
 mod phases;
 mod row;
+mod strain;
 mod warm;
 
 use fogbank::{Error, Result};
@@ -46,6 +48,7 @@ pub async fn run(args: BenchSiteArgs) -> Result<()> {
         let row = Row::of(*clients, &measured, block_bytes)?;
         say!("{}", row.line());
         say!("{}", row.phases());
+        say!("{}", row.strain());
         if args.json {
             let mut figures = row.json();
             figures["link"] = args.link.words().into();

@@ -4,6 +4,7 @@ use fogbank::{Error, Result};
 use serde_json::{Value, json};
 
 use super::phases::NAMES;
+use super::strain::Strain;
 use super::warm::Measured;
 
 /// Figures of a point. Bytes are those of a query, of all clients together.
@@ -25,6 +26,7 @@ pub struct Row {
     built: f64,
     /// What a query waits for, and what is left for results and the grid.
     phases: [f64; NAMES.len() + 1],
+    strain: Strain,
 }
 
 /// The columns of [`Row::line`].
@@ -40,7 +42,7 @@ impl Row {
     /// # Errors
     /// [`Error::TooFewData`] if nobody was answered.
     pub fn of(clients: usize, measured: &Measured, block_bytes: u32) -> Result<Self> {
-        let Measured { answers, traffic, log, times, places, built } = measured;
+        let Measured { answers, traffic, log, times, places, built, strain } = measured;
         let (latencies, seconds) = (&answers.latencies, answers.seconds);
         if latencies.is_empty() || *places == 0 {
             return Err(Error::TooFewData(format!(
@@ -70,6 +72,7 @@ impl Row {
             superblocks: each(traffic.superblocks),
             built: *built,
             phases,
+            strain: *strain,
         })
     }
 
@@ -97,6 +100,23 @@ impl Row {
         format!("        ms of a query: {}", each.join(", "))
     }
 
+    /// What the machine had to do for all of it, and how late it was: where it is late, points of
+    /// the grid are missed, as they would not be by clients with cores of their own.
+    pub fn strain(&self) -> String {
+        let [mean, p99] = self.strain.late_us.map(|us| us / 1e3);
+        let took = self.processors().map_or(String::new(), |[cores, ms]| {
+            let each = ms / self.clients as f64;
+            format!("{cores:.2} cores, {ms:.2} ms of them a query ({each:.3} a client); ")
+        });
+        format!("        this machine: {took}woken {mean:.2} ms late, p99 {p99:.2}")
+    }
+
+    /// Cores that were kept busy, and milliseconds of them for each query.
+    fn processors(&self) -> Option<[f64; 2]> {
+        let seconds = self.strain.processor_s?;
+        Some([seconds / self.seconds, 1e3 * seconds / self.seconds / self.per_s])
+    }
+
     /// The same for programs.
     pub fn json(&self) -> Value {
         json!({
@@ -115,6 +135,10 @@ impl Row {
             "superblocks_bytes_per_op": self.superblocks,
             "largest_table_built": self.built,
             "phases_ms": self.phases,
+            "cores_busy": self.processors().map(|[cores, _]| cores),
+            "processor_ms_per_op": self.processors().map(|[_, ms]| ms),
+            "woken_late_us_mean": self.strain.late_us[0],
+            "woken_late_us_p99": self.strain.late_us[1],
         })
     }
 }

@@ -15,6 +15,7 @@ use rand_core::Rng;
 
 use super::counted_log::{CountedLog, LogTraffic};
 use super::phases::{Phases, Timed, Times};
+use super::strain::{Strain, Straining};
 use crate::bench::counted::{Counted, Traffic};
 use crate::bench::volume::clients::{Answers, Field, Running, Span, Written};
 
@@ -53,6 +54,8 @@ pub struct Measured {
     pub places: u64,
     /// How much of the building of one table of the largest level fell into it.
     pub built: f64,
+    /// What the machine that measured had to do meanwhile.
+    pub strain: Strain,
 }
 
 /// How far a point has come.
@@ -175,6 +178,7 @@ impl Warm {
         running.go_on_while(|| left_to(first)).await?;
         let (from, length) = (clock.now(), passed.length());
         let (traffic, log, times) = (traffic(&joined), passed.bytes(), times(&joined));
+        let straining = Straining::begin(clock.clone())?;
         match seconds {
             Some(seconds) => running.go_on(from + (seconds * 1e9) as Nanos, &bar).await?,
             None => {
@@ -200,6 +204,7 @@ impl Warm {
             times: self::times(&joined).since(times),
             places: grown,
             built: grown as f64 / places as f64,
+            strain: straining.end(),
             answers: running.end(span).await?,
         };
         leave(joined).await?;
@@ -261,7 +266,9 @@ impl Warm {
         let site = Site::join(store.clone(), (&master(), SITE), &mut salts).await?;
         let log = far.far_log(self.log.clone());
         let log = CountedLog::new(log, self.passed.clone(), phases.clone());
-        let grid = DepartureGrid::new(clock.clone(), Duration::from_micros(quantum_us));
+        // A clock of its own, as a machine has: at one moment all would want the same cores.
+        let own = Arc::new(SystemClock::new());
+        let grid = DepartureGrid::new(own, Duration::from_micros(quantum_us));
         let seen = Arc::new(MemorySeen::default());
         let engine = HierarchyEngine::open(site, Arc::new(log), seen, grid).await?;
         let field = Field::of_many(engine, clock, self.written.clone(), share);
