@@ -127,9 +127,17 @@ async fn refused(place: &Place) -> Error {
 }
 
 fn config(first: &Cloud, second: Option<String>) -> Result<VolumeConfig, Error> {
+    config_of((ByteSize(256 << 10), ByteSize(512)), first, second)
+}
+
+fn config_of(
+    (size, block): (ByteSize, ByteSize),
+    first: &Cloud,
+    second: Option<String>,
+) -> Result<VolumeConfig, Error> {
     let args = VolumeShapeArgs {
-        size: ByteSize(256 << 10),
-        block: ByteSize(512),
+        size,
+        block,
         engine: VolumeEngine::named("multicloud").unwrap(),
         second_store: second,
         flags: Flags::default(),
@@ -260,6 +268,52 @@ async fn a_session_is_told_that_its_server_stops() {
     let told = session.receiver.recv().await.unwrap();
     assert!(matches!(&told, Err(SessionError::Absent(why)) if why.contains("stops")), "{told:?}");
     cloud.serving.take().unwrap().await.unwrap();
+}
+
+/// Whatever volume there can be of this block, a server takes its shape, up to the largest: none is
+/// made that is refused at its first opening.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_takes_every_volume_that_can_be() {
+    let [mut cloud, other] = two_clouds();
+    // The largest of all, and some others: each is made on a disk.
+    let bits = (14..36).step_by(4).chain(36..=44);
+    let sizes = |block: u64| {
+        let sizes = bits.clone().map(|bits| 1u64 << bits);
+        sizes.chain([1e12 as u64 & !(block - 1)])
+    };
+    let (mut shapes, mut refused) = (Vec::new(), 0);
+    for block in [512, 4 << 10, 16 << 10, 512 << 10] {
+        for size in sizes(block).filter(|size| *size >= 4 * block && size / block < 1 << 30) {
+            let sized = (ByteSize(size), ByteSize(block));
+            match config_of(sized, &cloud, Some(other.url())) {
+                Ok(_) => {
+                    let (capacity, value_bytes) = ((size / block) as u32, block as usize);
+                    let shape = ImmediateShape { capacity, value_bytes };
+                    let settings = MulticloudSettings::new(shape, 3).unwrap();
+                    shapes.push((size, settings.public().unwrap()));
+                }
+                Err(error) => {
+                    assert!(error.to_string().contains("smaller volume"), "{size}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(shapes.iter().any(|(size, shape)| *size == 1 << 40 && shape.partitions == 1 << 16));
+    assert!(shapes.len() > 30 && refused > 10, "{} {refused}", shapes.len());
+    for at in 0..shapes.len() {
+        cloud.allow_tenant(&format!("t{at}"), 1 << 30);
+    }
+    cloud.start().await;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    for (at, (size, shape)) in shapes.into_iter().enumerate() {
+        let credentials = cloud.folder.path().join(format!("tenants/t{at}/credentials"));
+        let url = format!("grpc://{}/t{at}?credentials={}", cloud.address, credentials.display());
+        let way = MixClient::open(&url, &other.url(), &clock).unwrap();
+        let (point, other) = (Seed::new([1; 32]), [1; 32]);
+        let opened = way.open(&Opening { volume: 1, shape, point, other, session: 1 }).await;
+        assert!(opened.is_ok(), "{size}, {shape:?}: {:?}", opened.err());
+    }
 }
 
 /// What cannot be made is refused with what to do, and leaves no folder behind.

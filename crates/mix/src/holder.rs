@@ -110,7 +110,7 @@ impl Holder {
             found.entry(level.partition).or_default().push(level);
         }
         let mut partitions = Vec::new();
-        for partition in 0..shape.partitions {
+        for partition in shape.all() {
             let found = found.remove(&partition).unwrap_or_default();
             let (held, dropped) = Held::of(&shape, &found);
             shelf.forget(partition, &dropped).await?;

@@ -55,7 +55,7 @@ pub use holder::{Holder, HolderSends};
 pub use marks::Marks;
 pub use order::Order;
 pub use pad::{Pads, Seed};
-pub use shape::{Generation, Shape};
+pub use shape::{Generation, PARTITIONS_MAX, Shape};
 pub use shelf::Shelved;
 pub use shuffler::{Elsewhere, Shuffler, ShufflerSends};
 pub use sum::{About, Point, Sum, digest};

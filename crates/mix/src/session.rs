@@ -44,7 +44,8 @@ impl Opening {
     /// As it goes over a link.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        let Shape { partitions, levels, kept_levels, top_blocks, .. } = self.shape;
+        let partitions = self.shape.partitions_as_written();
+        let Shape { levels, kept_levels, top_blocks, .. } = self.shape;
         let Shape { spare, extra, refresh_every, block_bytes, .. } = self.shape;
         self.volume.put(&mut out);
         [partitions, levels.into(), kept_levels.into(), top_blocks, spare, extra, refresh_every]
@@ -67,7 +68,7 @@ impl Opening {
         let from = &mut reader;
         let volume = u64::take(from)?;
         let shape = Shape {
-            partitions: u16::take(from)?,
+            partitions: Shape::partitions_as_read(u16::take(from)?),
             levels: small(from)?,
             kept_levels: small(from)?,
             top_blocks: u16::take(from)?,
@@ -254,7 +255,10 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(Opening::decode(&bytes[..cut]).is_err(), "{cut}");
         }
-        let none = Opening { shape: Shape { partitions: 0, ..opening.shape }, ..opening };
+        let most = Shape { partitions: crate::PARTITIONS_MAX, ..opening.shape };
+        let most = Opening { shape: most, ..opening.clone() };
+        assert_eq!(Opening::decode(&most.encode()), Ok(most));
+        let none = Opening { shape: Shape { refresh_every: 0, ..opening.shape }, ..opening };
         assert!(matches!(Opening::decode(&none.encode()), Err(Error::Client(_))));
 
         let want = Want { read: 1, partition: 0, cells: 2, index: 0 };

@@ -10,6 +10,8 @@ use crate::{Error, Result};
 
 /// 2^32 over the golden ratio: its multiples, taken modulo 2^32, lie evenly.
 const SPREAD: u32 = 0x9e37_79b9;
+/// Partitions that a volume has at most.
+pub const PARTITIONS_MAX: u32 = 1 << 16;
 /// What one cloud can make the other keep in memory of reads, and of rebuilds.
 const AHEAD_BYTES: usize = 64 << 20;
 /// Bytes that sealing adds to a block.
@@ -18,8 +20,8 @@ const TAG_BYTES: usize = 16;
 /// Sizes of a volume. Public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// P: partitions.
-    pub partitions: u16,
+    /// P: partitions, [`PARTITIONS_MAX`] at most: their numbers have 16 bits.
+    pub partitions: u32,
     /// L: levels of a partition; the top is the last.
     pub levels: u8,
     /// c0: levels below this are the client's. Not the top.
@@ -73,7 +75,8 @@ impl Shape {
             return Err(Error::Client("a level would have more than 65534 cells"));
         }
         let blocks = self.block_bytes > 0 && self.block_bytes.is_multiple_of(16);
-        match self.partitions > 0 && self.refresh_every > 0 && blocks {
+        let partitions = (1..=PARTITIONS_MAX).contains(&self.partitions);
+        match partitions && self.refresh_every > 0 && blocks {
             true => Ok(()),
             false => Err(Error::Client("a volume has partitions, refreshes and blocks")),
         }
@@ -92,6 +95,31 @@ impl Shape {
     /// U: evictions, and blocks uploaded, of a job.
     pub fn batch(&self) -> u64 {
         1 << self.kept_levels
+    }
+
+    /// All partitions.
+    pub fn all(&self) -> impl Iterator<Item = u16> + use<> {
+        (0..=u16::MAX).take(self.partitions as usize)
+    }
+
+    /// Whether there is a partition of this number.
+    pub fn has(&self, partition: u16) -> bool {
+        u32::from(partition) < self.partitions
+    }
+
+    /// P in 16 bits: 0 stands for [`PARTITIONS_MAX`].
+    pub fn partitions_as_written(&self) -> u16 {
+        self.partitions as u16
+    }
+
+    /// P, as [`Shape::partitions_as_written`] gave it.
+    pub fn partitions_as_read(written: u16) -> u32 {
+        u32::from(written.wrapping_sub(1)) + 1
+    }
+
+    /// The partition whose turn it is after this one.
+    pub fn after(&self, partition: u16) -> u16 {
+        ((u32::from(partition) + 1) % self.partitions) as u16
     }
 
     /// Bytes of a cell: a sealed block.
@@ -288,6 +316,8 @@ mod tests {
             Shape { spare: u16::MAX - 40, ..shape(4, 1, 9, 0) },
             Shape { block_bytes: 8, ..shape(4, 1, 9, 0) },
             Shape { refresh_every: 0, ..shape(4, 1, 9, 0) },
+            Shape { partitions: 0, ..shape(4, 1, 9, 0) },
+            Shape { partitions: PARTITIONS_MAX + 1, ..shape(4, 1, 9, 0) },
         ] {
             assert!(matches!(bad.check(), Err(Error::Client(_))), "{bad:?}");
         }
@@ -300,5 +330,19 @@ mod tests {
         assert_eq!(firsts.len() as u64, shape.cycle() * 4 / 2);
         assert!(firsts.iter().all(|first| *first < 32 && first % 2 == 0));
         assert!((0..64).all(|p| shape.filled(p, shape.first(p)).next().is_none()));
+    }
+
+    /// As many partitions as there are numbers: each has one, and the turn comes round.
+    #[test]
+    fn every_number_may_be_a_partition() {
+        let shape = Shape { partitions: PARTITIONS_MAX, ..shape(4, 1, 9, 0) };
+        shape.check().unwrap();
+        assert_eq!(Shape::partitions_as_read(shape.partitions_as_written()), PARTITIONS_MAX);
+        assert!(shape.all().eq(0..=u16::MAX) && shape.has(u16::MAX));
+        assert_eq!((shape.after(0), shape.after(u16::MAX)), (1, 0));
+        let fewer = Shape { partitions: 3, ..shape };
+        assert_eq!(Shape::partitions_as_read(fewer.partitions_as_written()), 3);
+        assert!(fewer.all().eq(0..3) && fewer.has(2) && !fewer.has(3));
+        assert_eq!(fewer.after(2), 0);
     }
 }

@@ -205,7 +205,7 @@ impl Shelf {
                 for of_records in [false, true] {
                     let each = if of_records { size_of::<Record>() } else { shape.cell_bytes() };
                     let array_shape = ArrayShape {
-                        chunks: shape.partitions.into(),
+                        chunks: shape.partitions,
                         cells_per_chunk: shape.size(level, count) as u16 + u16::from(of_records),
                         cell_bytes: each as u32,
                     };

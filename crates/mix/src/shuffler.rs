@@ -114,7 +114,7 @@ impl Shuffler {
     /// Of a volume of this shape, of which nothing is here yet. The point is the cloud's own.
     pub fn new(shape: Shape, point: &Seed) -> Self {
         let point = Point::new(point, shape.cell_bytes());
-        let partitions = (0..shape.partitions).map(|_| Mutex::default()).collect();
+        let partitions = shape.all().map(|_| Mutex::default()).collect();
         let (reads, early) = (Mutex::new(Reads::new(shape)), Mutex::default());
         Self { shape, point, elsewhere: None, reads, early, partitions }
     }

@@ -28,7 +28,7 @@ const ENGINE: &str = "multicloud";
 #[derive(Serialize)]
 struct Head {
     cloud: u8,
-    partitions: u16,
+    partitions: u32,
     levels: u8,
     top_blocks: u16,
     kept_levels: u8,
@@ -52,7 +52,7 @@ pub fn public(clock: TraceClock, cloud: u8, shape: &Shape) -> PublicConfig {
         refresh_every: shape.refresh_every,
         cell_bytes: shape.cell_bytes() as u32,
     };
-    let blocks = u32::from(shape.partitions) * u32::from(shape.top_blocks);
+    let blocks = shape.partitions * u32::from(shape.top_blocks);
     PublicConfig::new(clock, ENGINE, (blocks, shape.block_bytes.into()), tail)
 }
 

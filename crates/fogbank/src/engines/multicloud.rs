@@ -127,15 +127,13 @@ impl MulticloudVolume {
             segment_cells: u16::MAX,
         };
         layout.check()?;
-        let usual = MulticloudSettings::new(shape, 0)?;
         let settings = MulticloudSettings {
-            layout,
             spare: self.spare,
             extra: self.extra,
             refresh_every: self.refresh_every,
             checkpoint_every: self.checkpoint_every,
             quantum: Duration::from_micros(self.quantum_us),
-            ..usual
+            ..MulticloudSettings::of(shape, layout)
         };
         settings.public()?;
         Ok(settings)

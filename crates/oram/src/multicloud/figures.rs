@@ -243,7 +243,7 @@ impl MulticloudSettings {
         // Positions have their room when it is read; of the rest one takes the place of the other.
         let read = self.checkpoint_bytes()? as f64;
         let kept = self.saved_blocks_max() as f64 * (4 + value_bytes) as f64;
-        let opening = positions + read.max(known + 2.0 * kept) + SEALED_PIECES_BYTES;
+        let opening = positions + read.max(known + kept) + SEALED_PIECES_BYTES;
         // Of records no more than are read ahead, sealed and opened; their names while they are
         // listed.
         let records = 2.0 * self.checkpoint_every as f64 * (ENTRIES + job_entries(&self.public()?));
@@ -296,8 +296,8 @@ mod tests {
         let settings = MulticloudSettings::new(shape, 3).unwrap();
         let (memory, checkpoint) =
             (settings.memory().unwrap(), settings.checkpoint_bytes().unwrap());
-        assert!(memory.total() < 7.5e9, "{memory:?} of {}", memory.total());
-        assert!(checkpoint < 4_000_000_000, "{checkpoint}");
+        assert!(memory.total() < 8.6e9, "{memory:?} of {}", memory.total());
+        assert!(checkpoint < 6_000_000_000, "{checkpoint}");
     }
 
     /// Whatever the size, an access writes no more than a block of checkpoints, or a page of the
@@ -305,10 +305,13 @@ mod tests {
     /// of the journal is the names of its records.
     #[test]
     fn checkpoints_cost_an_access_a_block_whatever_the_size() {
+        let mut there = 0;
         for value_bytes in [512, 4096, 65_536] {
             for capacity in (12..=28).map(|bits| 1 << bits) {
                 let shape = ImmediateShape { capacity, value_bytes };
-                let usual = MulticloudSettings::new(shape, 3).unwrap();
+                let usual = MulticloudSettings::new(shape, 3);
+                let Ok(usual) = usual else { continue }; // no server takes its tops
+                there += 1;
                 let bound = value_bytes.max(4096) as f64;
                 let of = |every| {
                     let settings = MulticloudSettings { checkpoint_every: every, ..usual.clone() };
@@ -326,6 +329,7 @@ mod tests {
                 assert!(is_least || (journal as f64) < checkpoints, "{capacity}: {journal}");
             }
         }
+        assert!(there > 40, "{there}");
     }
 
     /// Whatever the size, an access moves less than 2.75 blocks.

@@ -49,7 +49,7 @@ impl Imagined {
     /// [`Error::Caller`] for settings that cannot be.
     pub fn new(settings: &MulticloudSettings, keys: Arc<SplitKeys>) -> Result<Self> {
         let (shape, blocks) = (settings.public()?, settings.layout.blocks);
-        if blocks.div_ceil(shape.partitions.into()) > shape.top_blocks.into() {
+        if blocks.div_ceil(shape.partitions) > shape.top_blocks.into() {
             return Err(Error::Caller("a partition would have too many blocks".into()));
         }
         let points = points(&keys, &shape);
@@ -72,7 +72,7 @@ impl Imagined {
 
     /// Whether this job wrote one of them.
     pub fn has(&self, partition: u16, generation: Generation) -> bool {
-        partition < self.shape.partitions && self.levels(partition).any(|(_, of)| of == generation)
+        self.shape.has(partition) && self.levels(partition).any(|(_, of)| of == generation)
     }
 
     /// A cell as its holder has it, and its record.
@@ -150,8 +150,7 @@ impl Imagined {
 
     /// The block that was uploaded there.
     fn block(&self, at: UploadPlace) -> Option<u32> {
-        let block =
-            u32::from(at.index) * u32::from(self.shape.partitions) + u32::from(at.partition);
+        let block = u32::from(at.index) * self.shape.partitions + u32::from(at.partition);
         (at.generation == refresh(&self.shape).0 && block < self.blocks).then_some(block)
     }
 
@@ -247,10 +246,10 @@ impl MulticloudPlane {
     ) -> Result<Self> {
         let imagined = Imagined::new(&settings, keys.clone())?;
         let mut plane = Self::new(settings, keys, random)?;
-        let partitions = (0..plane.shape.partitions).into_par_iter();
-        let pyramids = partitions.map(|partition| imagined.pyramid(partition));
+        let partitions: Vec<u16> = plane.shape.all().collect();
+        let pyramids = partitions.into_par_iter().map(|partition| imagined.pyramid(partition));
         plane.pyramids = pyramids.collect::<Result<Vec<_>>>()?.into();
-        for (partition, pyramid) in (0..).zip(&plane.pyramids) {
+        for (partition, pyramid) in plane.shape.all().zip(&plane.pyramids) {
             for (level, held) in (0..).zip(&pyramid.levels) {
                 for (cell, block) in held.iter().flat_map(Level::reals) {
                     let home = Home::Level { level, rank: cell as u16 };

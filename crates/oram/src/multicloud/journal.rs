@@ -110,7 +110,7 @@ impl Entry {
             id if id < blocks => Ok(Some(id)),
             _ => Err(inconsistent()),
         };
-        let known = |partition: u16| match partition < shape.partitions {
+        let known = |partition: u16| match shape.has(partition) {
             true => Ok(partition),
             false => Err(inconsistent()),
         };

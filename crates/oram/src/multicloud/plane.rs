@@ -106,7 +106,7 @@ impl MulticloudPlane {
             positions,
             values: HashMap::new(),
             zeros,
-            pyramids: (0..shape.partitions).map(|p| Pyramid::new(&shape, p)).collect(),
+            pyramids: shape.all().map(|p| Pyramid::new(&shape, p)).collect(),
             asked: HashMap::new(),
             arrivals: VecDeque::new(),
             head: None,
@@ -323,14 +323,14 @@ const SPEAKS_FOR_OTHER: &str = "it speaks for the other cloud";
 /// What is drawn: a stream a purpose, and as much whatever happens.
 #[derive(Debug)]
 pub struct Draws {
-    partitions: u16,
+    partitions: u32,
     homes: Stream,
     decoys: Stream,
     orders: Stream,
 }
 
 impl Draws {
-    fn new(partitions: u16, random: &Randomness) -> Self {
+    fn new(partitions: u32, random: &Randomness) -> Self {
         Self {
             partitions,
             homes: random.stream(Purpose::Leaves),
@@ -341,12 +341,12 @@ impl Draws {
 
     /// The partition that a block goes to.
     pub fn partition(&mut self) -> u16 {
-        below(&mut self.homes, self.partitions.into()) as u16
+        below(&mut self.homes, self.partitions) as u16
     }
 
     /// A partition to be shown by an access that brings no block.
     pub fn decoy(&mut self) -> u16 {
-        below(&mut self.decoys, self.partitions.into()) as u16
+        below(&mut self.decoys, self.partitions) as u16
     }
 
     /// One of so many dummies.

@@ -73,7 +73,7 @@ impl MulticloudPlane {
         }
         self.step(|plane, out| {
             plane.untold.clear();
-            for partition in 0..plane.shape.partitions {
+            for partition in plane.shape.all() {
                 match plane.pyramids[usize::from(partition)].old_reads {
                     0 => plane.tell_commit(partition, out),
                     _ => plane.untold.push(partition),
@@ -83,7 +83,7 @@ impl MulticloudPlane {
             plane.accesses.iter_mut().for_each(UnderWay::forget);
             (0..plane.accesses.len()).for_each(|at| plane.ask_for_cells(at, out));
             plane.stored.clear();
-            (0..plane.shape.partitions).try_for_each(|partition| plane.begin_again(partition, out))
+            plane.shape.all().try_for_each(|partition| plane.begin_again(partition, out))
         })
     }
 }

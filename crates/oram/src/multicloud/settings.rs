@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fogbank_durable::{Piecing, VaultSettings};
-use fogbank_mix::Shape;
 use fogbank_mix::signed::PublicKey;
+use fogbank_mix::{PARTITIONS_MAX, Shape};
 
 use super::journal;
 use crate::partition::Layout;
@@ -18,8 +18,9 @@ const EXTRA: u16 = 8;
 const REFRESH_EVERY: u16 = 32;
 /// Bytes of a top at most: it is one chunk, and `fogbank-cloud` keeps none that is longer.
 const TOP_BYTES_MAX: usize = 64 << 20;
-/// Partitions at most: they have numbers of 16 bits.
-const PARTITIONS_MAX: u32 = 1 << 15;
+/// Blocks that a checkpoint has room for beside what stashes hold: of accesses under way, and of
+/// jobs that take long.
+const HELD_BACK: usize = 1 << 16;
 /// Accesses under way.
 const UNDER_WAY_MAX: usize = 1_024;
 /// W: records of the journal under way. More of them are shorter, and cost a disk as much each.
@@ -58,7 +59,8 @@ impl MulticloudSettings {
     /// long.
     ///
     /// # Errors
-    /// [`Error::Caller`] if there are no blocks, or too many.
+    /// [`Error::Caller`] if there are no blocks, or so many, or such long ones, that no server
+    /// takes the tops.
     pub fn new(shape: ImmediateShape, kept_levels: u8) -> Result<Self> {
         let usual = Layout::new(shape.capacity, kept_levels)?;
         let more = (0..).map(|times: u32| usual.partitions << times);
@@ -67,12 +69,19 @@ impl MulticloudSettings {
         let layouts = more.map(|partitions| Layout::of(shape.capacity, partitions, kept_levels));
         let mut settings = layouts.flatten().map(|layout| Self::of(shape, layout));
         let settings = settings.find(|settings| settings.top_bytes() <= TOP_BYTES_MAX);
-        let settings = settings.unwrap_or_else(|| Self::of(shape, usual));
-        settings.public()?;
-        settings.with_usual_checkpoints()
+        let too_large = || {
+            Error::Caller(format!(
+                "{} blocks of {} bytes are too many or too long for two clouds: the largest level \
+                 of each of {most} partitions would have more than the {TOP_BYTES_MAX} bytes that \
+                 a server keeps as one; take a smaller volume, or shorter blocks",
+                shape.capacity, shape.value_bytes
+            ))
+        };
+        settings.ok_or_else(too_large)?.with_usual_checkpoints()
     }
 
-    fn of(shape: ImmediateShape, layout: Layout) -> Self {
+    /// The usual ones, but for checkpoints, of a volume of this shape and layout.
+    pub fn of(shape: ImmediateShape, layout: Layout) -> Self {
         let (spare, extra, refresh_every) = (SPARE, EXTRA, REFRESH_EVERY);
         Self {
             shape,
@@ -121,9 +130,11 @@ impl MulticloudSettings {
         Ok(self.under_way_max.min(self.public()?.reads_ahead()))
     }
 
-    /// Blocks that a checkpoint has room for: twice those that wait for the jobs of all partitions.
+    /// Blocks that a checkpoint has room for: what stashes hold where no job is held back, and
+    /// [`HELD_BACK`] more; of few partitions twice as many as they take for their jobs.
     pub(super) fn saved_blocks_max(&self) -> usize {
-        (2 * self.layout.partitions as usize) << self.layout.kept_levels
+        let twice = (2 * self.layout.partitions as usize) << self.layout.kept_levels;
+        twice.min(self.layout.stash_blocks_max() + HELD_BACK)
     }
 
     /// What both clouds are told of it. A block is padded to whole blocks of the cipher.
@@ -131,10 +142,9 @@ impl MulticloudSettings {
     /// # Errors
     /// [`Error::Caller`] if there is no such volume.
     pub fn public(&self) -> Result<Shape> {
-        let too_many = |_| Error::Caller("so many partitions are too many for two clouds".into());
         let block_bytes = self.shape.value_bytes.next_multiple_of(16);
         let shape = Shape {
-            partitions: self.layout.partitions.try_into().map_err(too_many)?,
+            partitions: self.layout.partitions,
             levels: self.layout.levels,
             kept_levels: self.layout.kept_levels,
             top_blocks: self.layout.top_blocks,
@@ -160,13 +170,20 @@ mod tests {
     use super::*;
 
     /// Whatever the blocks, a top is no longer than a server keeps, and there are no more
-    /// partitions for it than it takes.
+    /// partitions for it than it takes. A terabyte has such tops, in powers of ten and of two.
     #[test]
     fn a_top_is_no_longer_than_a_server_keeps() {
         let mut more = 0;
-        for (bytes, value_bytes) in
-            [(5e10, 4 << 10), (3e11, 4 << 10), (3e11, 8 << 10), (3e11, 16 << 10), (9e11, 4 << 10)]
-        {
+        for (bytes, value_bytes) in [
+            (5e10, 4 << 10),
+            (3e11, 4 << 10),
+            (3e11, 8 << 10),
+            (3e11, 16 << 10),
+            (9e11, 4 << 10),
+            (1e12, 4 << 10),
+            (1.1e12, 4 << 10),
+            (1.1e12, 16 << 10),
+        ] {
             let capacity = (bytes / value_bytes as f64) as u32;
             let shape = ImmediateShape { capacity, value_bytes };
             let settings = MulticloudSettings::new(shape, 3).unwrap();
@@ -178,7 +195,12 @@ mod tests {
                 more += 1;
             }
         }
-        assert_eq!(more, 4);
+        assert_eq!(more, 7);
+        for (capacity, value_bytes) in [(1 << 29, 4 << 10), (64, 1 << 20)] {
+            let refused = MulticloudSettings::new(ImmediateShape { capacity, value_bytes }, 3);
+            let is_told = matches!(&refused, Err(Error::Caller(why)) if why.contains("too long"));
+            assert!(is_told, "{refused:?}");
+        }
     }
 
     /// Of as many reads as are under way at once a shuffler answers the oldest, too, and can show
@@ -187,7 +209,8 @@ mod tests {
     fn a_shuffler_has_room_for_what_is_under_way() {
         for value_bytes in [512, 4 << 10, 64 << 10, 1 << 20, 16 << 20] {
             let shape = ImmediateShape { capacity: 4_096, value_bytes };
-            let settings = MulticloudSettings::new(shape, 1).unwrap();
+            let layout = Layout::new(shape.capacity, 1).unwrap();
+            let settings = MulticloudSettings::of(shape, layout);
             let public = settings.public().unwrap();
             let shuffler = Shuffler::new(public, &Seed::new([1; 32]));
             let partition = 0;

@@ -32,7 +32,7 @@ use super::pyramid::Pyramid;
 use super::reader::UnderWay;
 use crate::checkpoint::{SHAPE, behind_shape, inconsistent, shape, unpadded};
 use crate::position::{Home, POSITION_BYTES};
-use crate::stash::{SavedStash, load_stash};
+use crate::stash::{SavedStash, unload_stash};
 use crate::{Result, Section};
 
 const POSITIONS: u16 = 2;
@@ -94,7 +94,7 @@ impl MulticloudPlane {
             }
         }
         // 2. What is known of partitions, and which blocks lie in their cells.
-        let mut partitions = 0..self.shape.partitions;
+        let mut partitions = self.shape.all().peekable();
         for section in sections.extract_if(.., |section| section.tag == PARTITIONS) {
             let mut of = SectionReader(&section.data);
             while !of.is_empty() {
@@ -103,20 +103,19 @@ impl MulticloudPlane {
                 self.pyramids[usize::from(partition)] = pyramid;
             }
         }
-        if !blocks.is_empty() || !partitions.is_empty() {
+        if !blocks.is_empty() || partitions.peek().is_some() {
             return Err(inconsistent());
         }
         self.fill_levels(|level, cell, _| level.fill(cell))?;
         self.fill_levels(Level::put)?;
-        let sections = &sections[..];
         // 3. Accesses under way.
-        let mut accesses = SectionReader(take(sections, ACCESSES)?);
+        let mut accesses = SectionReader(take(&sections, ACCESSES)?);
         while !accesses.is_empty() {
             self.restore_access(&mut accesses)?;
         }
         // 4. Values of what is in no cell; stashes in their order.
         let (value_bytes, mut held) = (self.settings.shape.value_bytes, Vec::new());
-        load_stash(value_bytes, sections, |block, value| {
+        unload_stash(value_bytes, &mut sections, |block, value| {
             held.push((block, Bytes::copy_from_slice(value)));
             Ok(())
         })?;
@@ -129,7 +128,7 @@ impl MulticloudPlane {
             }
             self.values.insert(block, value);
         }
-        for (partition, pyramid) in (0..).zip(&self.pyramids) {
+        for (partition, pyramid) in self.shape.all().zip(&self.pyramids) {
             let is_due = pyramid.given >= pyramid.done + self.shape.batch();
             let is_free = pyramid.job.is_none() && !pyramid.is_untold;
             self.due.extend((is_due && is_free).then_some(partition));
@@ -138,7 +137,8 @@ impl MulticloudPlane {
     }
 
     fn head(&self) -> SectionWriter {
-        let Shape { partitions, levels, kept_levels, top_blocks, .. } = self.shape;
+        let partitions = self.shape.partitions_as_written();
+        let Shape { levels, kept_levels, top_blocks, .. } = self.shape;
         let Shape { spare, extra, refresh_every, block_bytes, .. } = self.shape;
         let of = self.settings.shape;
         let mut head = shape(FORMAT, of.capacity, of.value_bytes);
@@ -240,7 +240,7 @@ impl MulticloudPlane {
     }
 
     fn is_known(&self, partition: u16) -> Result<()> {
-        if partition < self.shape.partitions { Ok(()) } else { Err(inconsistent()) }
+        if self.shape.has(partition) { Ok(()) } else { Err(inconsistent()) }
     }
 }
 

@@ -91,7 +91,7 @@ impl MulticloudPlane {
         };
         match &self.head {
             Some(head) => of(head.partition),
-            None => (0..self.shape.partitions).find_map(of),
+            None => self.shape.all().find_map(of),
         }
     }
 }

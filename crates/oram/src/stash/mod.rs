@@ -11,7 +11,7 @@ mod queue;
 mod saved;
 
 pub use queue::Queue;
-pub use saved::{SavedStash, load_stash, save_stash, stash_lengths};
+pub use saved::{SavedStash, load_stash, save_stash, stash_lengths, unload_stash};
 
 use crate::slab::Handle;
 

@@ -122,15 +122,39 @@ pub fn load_stash(
     mut into: impl FnMut(u32, &[u8]) -> Result<()>,
 ) -> Result<()> {
     take(sections, STASH)?;
-    let tags = STASH..STASH + STASH_PIECES_MAX as u16;
-    for piece in sections.iter().filter(|section| tags.contains(&section.tag)) {
-        let mut data = SectionReader(&piece.data);
-        while !data.is_empty() {
-            let block = data.u32()?;
-            let value = data.raw(value_bytes)?;
-            if block != NONE {
-                into(block, value)?;
-            }
+    let mut pieces = sections.iter().filter(|section| is_of_stash(section));
+    pieces.try_for_each(|piece| load_piece(value_bytes, piece, &mut into))
+}
+
+/// The same of a stash that takes much of what memory there is: each piece goes when it is read.
+///
+/// # Errors
+/// As [`load_stash`].
+pub fn unload_stash(
+    value_bytes: usize,
+    sections: &mut Vec<Section>,
+    mut into: impl FnMut(u32, &[u8]) -> Result<()>,
+) -> Result<()> {
+    take(sections, STASH)?;
+    let mut pieces = sections.extract_if(.., |section| is_of_stash(section));
+    pieces.try_for_each(|piece| load_piece(value_bytes, &piece, &mut into))
+}
+
+fn is_of_stash(section: &Section) -> bool {
+    (STASH..STASH + STASH_PIECES_MAX as u16).contains(&section.tag)
+}
+
+fn load_piece(
+    value_bytes: usize,
+    piece: &Section,
+    into: &mut impl FnMut(u32, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut data = SectionReader(&piece.data);
+    while !data.is_empty() {
+        let block = data.u32()?;
+        let value = data.raw(value_bytes)?;
+        if block != NONE {
+            into(block, value)?;
         }
     }
     Ok(())

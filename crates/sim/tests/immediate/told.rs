@@ -101,7 +101,7 @@ fn run(shape: &Shape, events: Vec<Event>) -> Vec<Event> {
         (ArrayId(level.into()), cells as u16)
     });
     let arrays = arrays.chain([(WANTED, shape.levels.into())]).map(|(array, cells_per_chunk)| {
-        let (chunks, cell_bytes) = (shape.partitions.into(), shape.cell_bytes() as u32);
+        let (chunks, cell_bytes) = (shape.partitions, shape.cell_bytes() as u32);
         (
             0,
             Request::CreateArray {

@@ -5,13 +5,16 @@ use serde::{Deserialize, Serialize};
 use crate::oracle::fault::Refused;
 use crate::oracle::immediate::limits::few;
 
+/// Their numbers have 16 bits.
+const PARTITIONS_MAX: u32 = 1 << 16;
+
 /// The tail of the public configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MulticloudConfig {
     /// Whose view it is: of the first (0) or the second (1) cloud.
     pub cloud: u8,
     /// P.
-    pub partitions: u16,
+    pub partitions: u32,
     /// L.
     pub levels: u8,
     /// C.
@@ -33,7 +36,7 @@ impl MulticloudConfig {
     pub(super) fn check(&self) -> Result<(), Refused> {
         let levels = few(self.levels.into(), 15) && self.kept_levels < self.levels;
         let numbers = self.cloud < 2
-            && self.partitions > 0
+            && few(self.partitions, PARTITIONS_MAX)
             && self.refresh_every > 0
             && few(self.cell_bytes, 1 << 24)
             && levels

@@ -34,6 +34,11 @@ impl Layout {
         (spread * refreshes) >> 32 & !(self.batch() - 1)
     }
 
+    /// The partition whose turn it is after this one.
+    pub fn after(&self, partition: u16) -> u16 {
+        ((u32::from(partition) + 1) % self.0.partitions) as u16
+    }
+
     pub fn written(&self, count: u64) -> u8 {
         (count.trailing_zeros() as u8).min(self.top())
     }

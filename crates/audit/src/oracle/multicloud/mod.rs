@@ -76,7 +76,8 @@ impl Multicloud {
     pub fn new(config: &MulticloudConfig) -> Result<Self, Refused> {
         config.check()?;
         let layout = Layout(config.clone());
-        let partitions = (0..config.partitions).map(|at| Partition::new(&layout, at)).collect();
+        let all = (0..=u16::MAX).take(config.partitions as usize);
+        let partitions = all.map(|at| Partition::new(&layout, at)).collect();
         Ok(Self {
             unlinkable: Unlinkable::default(),
             layout,
@@ -159,7 +160,7 @@ impl Multicloud {
 
     fn is_known(&self, partition: u16) -> Step {
         let all = self.layout.0.partitions;
-        if partition < all {
+        if u32::from(partition) < all {
             Ok(())
         } else {
             fault("partition", all.to_string(), partition.to_string())
@@ -199,7 +200,7 @@ impl Multicloud {
         self.turn.1 += 1;
         if self.turn.1 == TURN_EVERY {
             let also = self.turn.0;
-            self.turn = ((also + 1) % self.layout.0.partitions, 0);
+            self.turn = (self.layout.after(also), 0);
             self.partitions[usize::from(also)].is_given();
             self.summary.evictions += 1;
         }

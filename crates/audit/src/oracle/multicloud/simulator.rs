@@ -49,13 +49,13 @@ impl Simulator {
     pub fn accesses(mut self, accesses: u64) -> Result<Vec<Event>, String> {
         for read in 0..accesses {
             let partitions = self.machine.layout.0.partitions;
-            let partition = below(&mut self.random, partitions.into()) as u16;
+            let partition = below(&mut self.random, partitions) as u16;
             self.reads(read, partition)?;
             self.given[usize::from(partition)] += 1;
             self.turn.1 += 1;
             let turn = self.turn.0;
             if self.turn.1 == TURN_EVERY {
-                self.turn = ((turn + 1) % partitions, 0);
+                self.turn = (self.machine.layout.after(turn), 0);
                 self.given[usize::from(turn)] += 1;
             }
             for of in [partition, turn] {

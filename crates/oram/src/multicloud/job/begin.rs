@@ -20,7 +20,7 @@ impl MulticloudPlane {
         *since += 1;
         if *since == TURN_EVERY {
             let also = *turn;
-            self.turn = ((also + 1) % self.shape.partitions, 0);
+            self.turn = (self.shape.after(also), 0);
             self.give_eviction(also);
         }
     }

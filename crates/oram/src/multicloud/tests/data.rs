@@ -49,7 +49,7 @@ pub fn beside_a_map(mut world: World, accesses: u32, at_once: u32) -> World {
 pub fn is_consistent(plane: &MulticloudPlane) {
     use crate::position::Home;
     let mut places: HashMap<u32, u32> = HashMap::new();
-    for (partition, pyramid) in (0u16..).zip(&plane.pyramids) {
+    for (partition, pyramid) in plane.shape.all().zip(&plane.pyramids) {
         assert!(pyramid.blocks() <= u32::from(plane.shape.top_blocks));
         for block in &pyramid.stash {
             assert_eq!(plane.positions.get(*block), (partition, Home::Stash));
@@ -102,6 +102,35 @@ fn values_hold_in_a_usual_layout() {
     let refreshed =
         |entry: &Entry| matches!(entry, Entry::Commit(_, g) if shape.refreshes(g.count()));
     assert!(world.entries().filter(refreshed).count() > 4);
+}
+
+/// As many partitions as there are numbers: new, imagined, saved and recovered.
+#[test]
+fn every_number_is_a_partition() {
+    let settings = settings(70_000, 8, layout(70_000, 1 << 16, 4, 24, 0));
+    let (keys, random) = (super::keys(4), Randomness::repeatable(4));
+    let imagined = MulticloudPlane::imagined(settings.clone(), keys, &random).unwrap();
+    assert_eq!(imagined.positions.get(65_535).0, 65_535);
+    let mut world = World::new(settings, 4);
+    let mut seen = 0;
+    for number in 0..400u32 {
+        let block = number % 200 * 349;
+        let byte = write(0, &[number as u8 | 1]);
+        world.arrive(block, if number < 200 { byte } else { Access::Read }).unwrap();
+        world.settle().unwrap();
+        let last = world.plane.pyramids.iter().rposition(|of| of.last.is_some());
+        seen = seen.max(last.unwrap_or(0));
+        if number % 100 == 50 {
+            world.saves();
+            world.recover();
+            world.settle().unwrap();
+        }
+    }
+    assert!(seen > 1 << 15, "{seen}");
+    for (number, value) in world.answers.iter().filter(|(number, _)| *number >= 200) {
+        assert_eq!(value[0], (*number - 200) as u8 | 1, "{number}");
+    }
+    assert_eq!(world.answers.len(), 400);
 }
 
 /// More partitions than the stash could hold: what is too much for a top waits.

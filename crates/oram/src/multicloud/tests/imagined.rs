@@ -35,7 +35,7 @@ fn world(settings: MulticloudSettings, seed: u64, is_kept: bool, change: Change<
     let (shape, keys, random) = (world.shape, keys(seed), Randomness::repeatable(seed));
     let imagined = Imagined::new(&settings, keys.clone()).unwrap();
     let mut elsewhere = HashMap::new();
-    for partition in 0..shape.partitions {
+    for partition in shape.all() {
         let store = &world.stores[usize::from(partition % 2)];
         for (level, generation) in imagined.levels(partition) {
             let cells = imagined.cells(partition, generation).unwrap();

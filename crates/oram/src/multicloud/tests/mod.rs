@@ -144,9 +144,9 @@ pub struct World {
 
 pub fn settings(blocks: u32, value_bytes: usize, layout: Layout) -> MulticloudSettings {
     let shape = ImmediateShape { capacity: blocks, value_bytes };
-    let usual = MulticloudSettings::new(ImmediateShape { capacity: 64, value_bytes }, 1).unwrap();
+    let usual = MulticloudSettings::of(shape, layout).with_usual_checkpoints().unwrap();
     let signers = signers().map(|signer| signer.key());
-    MulticloudSettings { shape, layout, spare: 2, extra: 1, refresh_every: 3, signers, ..usual }
+    MulticloudSettings { spare: 2, extra: 1, refresh_every: 3, signers, ..usual }
 }
 
 fn signers() -> [Arc<Signer>; 2] {

@@ -51,7 +51,7 @@ impl Past {
     fn names(&self, array: ArrayId) -> Vec<ChunkName> {
         let Some(imagined) = self.imagined.get() else { return Vec::new() };
         let shape = imagined.public();
-        let own = (self.cloud..shape.partitions).step_by(2);
+        let own = shape.all().skip(self.cloud.into()).step_by(2);
         let all = own.flat_map(|partition| {
             imagined.levels(partition).flat_map(move |(_, generation)| {
                 [false, true].map(|of_records| Shelved { partition, generation, of_records })
