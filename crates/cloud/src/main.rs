@@ -114,9 +114,16 @@ struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = within(limits::REQUESTS))]
     requests: ByteSize,
     /// Memory for connections, requests and answers of all tenants together. What each keeps in
-    /// memory (--cache, --memory, and 24 bytes or so for every chunk version) comes on top of it.
+    /// memory (--cache, --memory, and 24 bytes or so for every chunk version) comes on top of it,
+    /// and so does --kept-memory.
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = within(limits::WORK_MEMORY))]
     work_memory: ByteSize,
+    /// Memory for levels of volumes that lie in two clouds, of all tenants together: what this
+    /// server has put into order for the other, and needs again. What finds no room in it goes
+    /// into the tenant's store, counts for its quota, and is read from there: twice its bytes,
+    /// written and read once.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = within(limits::MEMORY))]
+    kept_memory: ByteSize,
     /// Connections at once.
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = within(limits::CONNECTIONS))]
     connections: usize,
@@ -274,6 +281,7 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     settings.tls = args.data.tls();
     settings.connections_max = args.connections;
     settings.work_bytes_max = args.work_memory.as_u64();
+    settings.kept_bytes_max = args.kept_memory.as_u64();
     settings.share.cache_bytes = args.cache.as_u64() as usize;
     settings.share.calls_per_s = args.rate;
     settings.share.calls_max = args.calls;

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use fogbank_env::{Clock, FolderLock, Metrics, Mutex, Nanos, Purpose, Randomness, by};
+use fogbank_mix::KeptRoom;
 use fogbank_peer::{Desks, PeerAddress, write_address};
 use fogbank_store::{PlaceHashing, StoreError};
 use fogbank_tls::{Pin, TlsFiles};
@@ -95,6 +96,9 @@ pub struct ServerSettings {
     pub strangers_max: usize,
     /// Bytes of memory for connections, requests and answers of all tenants and strangers together.
     pub work_bytes_max: u64,
+    /// Bytes of memory for levels of volumes in two clouds that it keeps for its shufflers, of all
+    /// tenants together.
+    pub kept_bytes_max: u64,
     /// Servers, `HOST:PORT`, with which it mixes if a client asks for it. A client can make it
     /// connect to no others.
     pub mixes_with: Vec<String>,
@@ -117,6 +121,7 @@ impl ServerSettings {
             connections_max: 512,
             strangers_max: 64,
             work_bytes_max: WORK_BYTES,
+            kept_bytes_max: KEPT_BYTES,
             mixes_with: Vec::new(),
             record: None,
             overlay: None,
@@ -173,7 +178,8 @@ impl CloudServer {
         let memory = Pool::new(settings.work_bytes_max.saturating_sub(strangers));
         let connections = Pool::new(settings.connections_max as u64);
         let (memory_of, overlay) = (memory.clone(), settings.overlay.clone());
-        let common = Common { hashing, memory: memory_of, connections, overlay };
+        let kept = KeptRoom::new(settings.kept_bytes_max);
+        let common = Common { hashing, memory: memory_of, connections, kept, overlay };
         let tenants = Tenants::new(&settings.data, settings.keeping, settings.share, common);
         let found = tenants.announce(pin).map_err(fault)?;
         let failed = |source| ServerError::Bind { address: listen, source };
@@ -515,6 +521,7 @@ const CONNECTION_BYTES: u64 =
     STRANGER_BYTES + CALLS_MAX as u64 * (SEND_BYTES + MESSAGE_BYTES_MAX) as u64;
 /// Unless something else is said.
 const WORK_BYTES: u64 = 4 << 30;
+const KEPT_BYTES: u64 = 1 << 30;
 const FRAME_BYTES: u32 = MESSAGE_BYTES_MAX as u32;
 /// What a call has ready for the network.
 const SEND_BYTES: usize = 256 << 10;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use fogbank_env::{Clock, Mutex, Nanos, compute, write_secret};
 use fogbank_mix::server::MixServer;
 use fogbank_mix::signed::Signer;
-use fogbank_mix::{Elsewhere, Seed};
+use fogbank_mix::{Elsewhere, KeptRoom, Seed};
 use fogbank_peer::Desk;
 use fogbank_store::{
     ArrayId, ArrayShape, FileOptions, FileStore, MemoryStore, PlaceHashing, Result, Store,
@@ -94,6 +94,8 @@ pub struct Common {
     pub memory: Arc<Pool>,
     /// Connections.
     pub connections: Arc<Pool>,
+    /// Memory for levels that shufflers keep.
+    pub kept: Arc<KeptRoom>,
     /// What lies over their stores, if anything does.
     pub overlay: Option<Arc<dyn Overlay>>,
 }
@@ -110,6 +112,8 @@ pub struct Tenant {
     mixing: std::sync::OnceLock<Arc<Mixing>>,
     /// Where its shuffler finds levels that it has not kept, if anywhere.
     elsewhere: Option<Arc<dyn Elsewhere>>,
+    /// Memory for what that keeps, of all tenants.
+    kept: Arc<KeptRoom>,
     /// Its query log, likewise.
     log: OnceCell<TenantLog>,
     /// A permit a call.
@@ -289,6 +293,7 @@ impl Tenants {
             store: Arc::new(Quota::new(cached, arrays, allowed).await?),
             mixing: std::sync::OnceLock::new(),
             elsewhere: self.common.overlay.clone().map(|of| of.elsewhere()),
+            kept: self.common.kept.clone(),
             log: OnceCell::new(),
             calls: Arc::new(Semaphore::new(self.share.calls_max)),
             request_kib: Arc::new(Semaphore::new(self.share.request_bytes_max >> 10)),
@@ -308,7 +313,8 @@ impl Tenant {
         let open = || {
             let trace = record.map(|folder| folder.join(format!("{}.trace", self.name)));
             let (store, signer) = (self.store.clone(), self.signer.clone());
-            Arc::new(Mixing::new(store, signer, clock, trace, self.elsewhere.clone()))
+            let kept = (self.kept.clone(), self.elsewhere.clone());
+            Arc::new(Mixing::new(store, signer, clock, trace, kept))
         };
         self.mixing.get_or_init(open).clone()
     }
@@ -396,7 +402,8 @@ mod tests {
 
     fn common() -> Common {
         let (memory, connections) = (Pool::new(1 << 30), Pool::new(100));
-        Common { hashing: PlaceHashing::default(), memory, connections, overlay: None }
+        let (hashing, kept) = (PlaceHashing::default(), KeptRoom::unbounded());
+        Common { hashing, memory, connections, kept, overlay: None }
     }
 
     #[tokio::test(start_paused = true)]

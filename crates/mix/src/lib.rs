@@ -12,6 +12,7 @@
 //! | [`Holder`] | stores levels, reads cells out under pads |
 //! | `shelf` | where its levels lie in a store |
 //! | [`Shuffler`] | makes levels, passes one cell of a read on |
+//! | [`KeptShelf`], [`KeptRoom`] | where a shuffler keeps levels: in its store, or in memory |
 //! | `reads` | what is known of reads at a shuffler |
 //! | [`session`] | what a client and a cloud have with each other while a link holds |
 //! | `seen` | how far a client's journal had gone, as this cloud has seen it |
@@ -31,6 +32,7 @@
 
 mod cells;
 mod holder;
+mod kept;
 mod marks;
 pub mod message;
 mod order;
@@ -52,6 +54,7 @@ mod tests;
 
 pub use cells::Cells;
 pub use holder::{Holder, HolderSends};
+pub use kept::{KeptLevel, KeptRoom, KeptShelf, ToStore};
 pub use marks::Marks;
 pub use order::Order;
 pub use pad::{Pads, Seed};

@@ -17,7 +17,8 @@
 //! # Invariants
 //! - A lock is never held while a message is on its way: no cloud waits for the other in a circle.
 //! - What a session sent and was not begun before a later one was open is never done.
-//! - In memory is what a shuffler keeps, and what is on its way; all else is in the store.
+//! - In memory is what a shuffler keeps while there is room ([`KeptRoom`]), and what is on its way;
+//!   all else is in the store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +33,10 @@ use crate::message::{Across, Back, Reached, ToSession};
 use crate::seen::{self, Seen};
 use crate::session::{FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud};
 use crate::signed::{PublicKey, Signer, Signing};
-use crate::{Elsewhere, Error, Holder, HolderSends, Seed, Shape, Shuffler, ShufflerSends};
+use crate::{
+    Elsewhere, Error, Holder, HolderSends, KeptRoom, KeptShelf, Seed, Shape, Shuffler,
+    ShufflerSends,
+};
 
 /// A message between the clouds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +65,7 @@ pub struct MixServer {
     peer: Arc<dyn PeerLink>,
     signer: Arc<Signer>,
     elsewhere: Option<Arc<dyn Elsewhere>>,
+    room: Arc<KeptRoom>,
     volume: watch::Sender<Option<Arc<Volume>>>,
     session: tokio::sync::Mutex<Option<Running>>,
 }
@@ -81,6 +86,7 @@ struct Volume {
     opening: Opening,
     holder: Holder,
     shuffler: Shuffler,
+    kept: KeptShelf,
     signing: Signing,
     seen: Seen,
     out: RwLock<Option<Outlet>>,
@@ -107,7 +113,13 @@ impl MixServer {
     /// What it sends to the other is signed.
     pub fn new(store: Arc<dyn Store>, peer: Arc<dyn PeerLink>, signer: Arc<Signer>) -> Self {
         let (volume, session) = (watch::Sender::new(None), tokio::sync::Mutex::default());
-        Self { store, peer, signer, elsewhere: None, volume, session }
+        let (elsewhere, room) = (None, KeptRoom::unbounded());
+        Self { store, peer, signer, elsewhere, room, volume, session }
+    }
+
+    /// The same, with room for what its shuffler keeps in memory; the rest goes into the store.
+    pub fn within(self, room: Arc<KeptRoom>) -> Self {
+        Self { room, ..self }
     }
 
     /// The same, its shuffler beside levels that are kept elsewhere, if there are any.
@@ -235,12 +247,14 @@ impl MixServer {
         }
         let Opening { shape, ref point, .. } = *opening;
         let holder = Holder::open(shape, point, self.store.clone()).await.map_err(blame)?;
+        let kept = KeptShelf::open(self.store.clone(), shape).await.map_err(blame)?;
         let shuffler = Shuffler::new(shape, point).beside(self.elsewhere.clone());
+        let shuffler = shuffler.within(self.room.clone());
         let seen = Seen::open(self.store.clone(), opening.volume).await?;
         let (volume, own, other) = (opening.volume, self.signer.clone(), opening.other);
         let signing = Signing { volume, own, other };
         let (opening, out) = (opening.clone(), RwLock::default());
-        Ok(Arc::new(Volume { opening, holder, shuffler, signing, seen, out }))
+        Ok(Arc::new(Volume { opening, holder, shuffler, kept, signing, seen, out }))
     }
 }
 
@@ -360,7 +374,9 @@ impl Works {
         let done = async {
             Ok(match message {
                 ToCloud::Holder(message) => self.volume.holder.ask(message).await?.into(),
-                ToCloud::Shuffler(message) => compute(|| self.volume.shuffler.ask(message))?.into(),
+                ToCloud::Shuffler(message) => {
+                    self.volume.kept.ask(&self.volume.shuffler, message).await?.into()
+                }
                 ToCloud::Session(_) => Sends::default(),
             })
         };
@@ -465,6 +481,7 @@ impl From<Vec<ShufflerSends>> for Sends {
             match sent {
                 ShufflerSends::Client(message) => sends.client.push(FromCloud::Shuffler(message)),
                 ShufflerSends::Holder(message) => sends.peer.push(Between::Back(message)),
+                ShufflerSends::Store(_) => {} // of what a client asks, which is done by then
             }
         }
         sends

@@ -6,7 +6,8 @@
 //! 2. *A job* (`mix`, `upload`): the inputs are what the job carries, then the uploads, then zeros.
 //!    What a job below the top carries is kept here, as it was last put in order; what a rebuild of
 //!    the top carries comes from the holder, covered (`moved`); a refresh carries nothing. What is
-//!    kept may be lost: then the holder hands it over (`handed`, `strip`).
+//!    kept may be lost: then the holder hands it over (`handed`, `strip`). What finds no room in
+//!    memory lies in this cloud's store (`kept`).
 //! 3. In the order of the job's seed, each under a pad of its own, they go to the holder (`level`).
 //! 4. *Commit*: what the job read is kept no more. The new level is, but for its zeros, if a job
 //!    below the top will read it.
@@ -23,11 +24,12 @@
 //! long, under that of its partition alone: reads go on. Whoever has that of a partition may take
 //! that of what came too early, and no other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use fogbank_env::Mutex;
 
+use crate::kept::{KeptLevel, KeptRoom, Taken, ToStore};
 use crate::message::{
     Across, Answer, Back, Blinded, Commit, FromShuffler, Handed, Level, Lost, Mix, Moved,
     MovedDigest, Proof, Prove, Source, Sources, Strip, ToShuffler, Upload, Want,
@@ -43,6 +45,8 @@ pub enum ShufflerSends {
     Client(FromShuffler),
     /// To the holder.
     Holder(Back),
+    /// To this cloud's own store.
+    Store(ToStore),
 }
 
 /// Where levels are that nobody has put in order here: they can be made when they are asked for.
@@ -56,6 +60,7 @@ pub struct Shuffler {
     shape: Shape,
     point: Point,
     elsewhere: Option<Arc<dyn Elsewhere>>,
+    room: Arc<KeptRoom>,
     reads: Mutex<Reads>,
     /// What came for a job that the client has not told of yet, of a partition once.
     early: Mutex<VecDeque<Moved>>,
@@ -65,12 +70,21 @@ pub struct Shuffler {
 #[derive(Debug, Default)]
 struct Shuffled {
     kept: BTreeMap<u8, Kept>,
+    /// What may lie in the store, until it is deleted there.
+    stored: BTreeSet<KeptLevel>,
     job: Option<Job>,
+}
+
+/// Where a level is that is kept.
+#[derive(Debug)]
+enum Kept {
+    Here(Ordered, #[expect(dead_code, reason = "it is given back when this goes")] Taken),
+    Stored(Generation),
 }
 
 /// A level without pads, and without its zeros.
 #[derive(Debug)]
-struct Kept {
+struct Ordered {
     generation: Generation,
     cells: Cells,
     /// By place, which of them lies there.
@@ -87,7 +101,7 @@ struct Job {
     carried: Carried,
     uploads: Option<Cells>,
     shown: Option<Shown>,
-    made: Option<Kept>,
+    made: Option<Ordered>,
 }
 
 /// What was digested of what came from the holder: the first inputs of the job.
@@ -116,7 +130,21 @@ impl Shuffler {
         let point = Point::new(point, shape.cell_bytes());
         let partitions = shape.all().map(|_| Mutex::default()).collect();
         let (reads, early) = (Mutex::new(Reads::new(shape)), Mutex::default());
-        Self { shape, point, elsewhere: None, reads, early, partitions }
+        Self {
+            shape,
+            point,
+            elsewhere: None,
+            room: KeptRoom::unbounded(),
+            reads,
+            early,
+            partitions,
+        }
+    }
+
+    /// The same, with room for what it keeps in memory: of all that share it. Whoever has bounded
+    /// it asks by way of a [`crate::KeptShelf`].
+    pub fn within(self, room: Arc<KeptRoom>) -> Self {
+        Self { room, ..self }
     }
 
     /// The same, beside levels that are kept elsewhere, if there are any.
@@ -130,6 +158,15 @@ impl Shuffler {
     /// [`Error::Client`] for what no client that keeps to the protocol asks; [`Error::Other`] if
     /// what the holder sent does not fit to it.
     pub fn ask(&self, message: ToShuffler) -> Result<Vec<ShufflerSends>> {
+        self.ask_with(message, Vec::new())
+    }
+
+    /// The same, with levels that were kept in the store.
+    pub(crate) fn ask_with(
+        &self,
+        message: ToShuffler,
+        brought: Vec<(Source, Cells)>,
+    ) -> Result<Vec<ShufflerSends>> {
         let known = self.partitions.get(usize::from(message.partition()));
         let known = known.ok_or(Error::Client("there is no such partition"))?;
         let of_partition = || known.lock();
@@ -143,7 +180,7 @@ impl Shuffler {
                 self.answer(read, both)
             }
             ToShuffler::ProveRead(prove) => Ok(self.proof(self.reads.lock().shown(prove.read))),
-            ToShuffler::Mix(mix) => self.mix(&mut of_partition(), mix),
+            ToShuffler::Mix(mix) => self.mix(&mut of_partition(), mix, &brought),
             ToShuffler::Upload(upload) => self.upload(&mut of_partition(), upload),
             ToShuffler::Strip(strip) => self.strip(&mut of_partition(), strip),
             ToShuffler::Prove(prove) => Ok(self.prove(&of_partition(), &prove)),
@@ -209,7 +246,12 @@ impl Shuffler {
         vec![ShufflerSends::Client(Proof { signature, cells }.into())]
     }
 
-    fn mix(&self, shuffled: &mut Shuffled, mix: Mix) -> Result<Vec<ShufflerSends>> {
+    fn mix(
+        &self,
+        shuffled: &mut Shuffled,
+        mix: Mix,
+        brought: &[(Source, Cells)],
+    ) -> Result<Vec<ShufflerSends>> {
         let Mix { partition, level, generation, sources, order, pads } = mix;
         let (shape, count) = (self.shape, generation.count());
         if level != shape.written(count) {
@@ -223,7 +265,7 @@ impl Shuffler {
             Carried::Here(Cells::new(shape.cell_bytes()))
         } else if level == shape.top() {
             Carried::Moved
-        } else if let Some(cells) = self.gather(shuffled, partition, &sources) {
+        } else if let Some(cells) = self.gather(shuffled, partition, &sources, brought) {
             Carried::Here(cells)
         } else {
             sends.push(ShufflerSends::Client(Lost { partition, generation }.into()));
@@ -319,17 +361,59 @@ impl Shuffler {
     }
 
     /// The cells of these levels in storage order, if all are kept.
-    fn gather(&self, shuffled: &Shuffled, partition: u16, sources: &Sources) -> Option<Cells> {
+    fn gather(
+        &self,
+        shuffled: &Shuffled,
+        partition: u16,
+        sources: &Sources,
+        brought: &[(Source, Cells)],
+    ) -> Option<Cells> {
         let mut cells = Cells::new(self.shape.cell_bytes());
-        for Source { level, generation } in &sources.0 {
-            let kept = shuffled.kept.get(level).filter(|kept| kept.generation == *generation);
-            match (kept, &self.elsewhere) {
-                (Some(kept), _) => kept.append_to(&mut cells)?,
-                (None, Some(at)) => cells.append(&at.level(partition, *level, *generation)?),
-                (None, None) => return None,
+        for source in &sources.0 {
+            let Source { level, generation } = source;
+            let brought = brought.iter().find(|(of, _)| of == source).map(|(_, cells)| cells);
+            match (shuffled.kept.get(level), brought, &self.elsewhere) {
+                (Some(Kept::Here(kept, _)), _, _) if kept.generation == *generation => {
+                    kept.append_to(&mut cells)?;
+                }
+                (_, Some(brought), _) => cells.append(brought),
+                (_, None, Some(at)) => cells.append(&at.level(partition, *level, *generation)?),
+                (_, None, None) => return None,
             }
         }
         Some(cells)
+    }
+
+    /// Which of these levels are kept in the store.
+    pub(crate) fn away(&self, partition: u16, sources: &Sources) -> Vec<KeptLevel> {
+        let Some(shuffled) = self.partitions.get(usize::from(partition)) else { return Vec::new() };
+        let shuffled = shuffled.lock();
+        let is_there = |source: &&Source| {
+            let kept = shuffled.kept.get(&source.level);
+            matches!(kept, Some(Kept::Stored(generation)) if *generation == source.generation)
+        };
+        let of = |source: &Source| {
+            let Source { level, generation } = *source;
+            KeptLevel { partition, level, generation }
+        };
+        sources.0.iter().filter(is_there).map(of).collect()
+    }
+
+    /// It is in the store now, unless nobody needs it any more.
+    pub(crate) fn is_stored(&self, of: KeptLevel) {
+        let Some(shuffled) = self.partitions.get(usize::from(of.partition)) else { return };
+        let mut shuffled = shuffled.lock();
+        if shuffled.stored.contains(&of) {
+            shuffled.kept.entry(of.level).or_insert(Kept::Stored(of.generation));
+        }
+    }
+
+    /// They are not in the store any more.
+    pub(crate) fn is_forgotten(&self, all: &[KeptLevel]) {
+        for of in all {
+            let shuffled = self.partitions.get(usize::from(of.partition));
+            shuffled.into_iter().for_each(|shuffled| _ = shuffled.lock().stored.remove(of));
+        }
     }
 
     fn moved_digest(&self, partition: u16, generation: Generation, cells: &Cells) -> ShufflerSends {
@@ -360,31 +444,45 @@ impl Shuffler {
         let (cells, order) = arranged(&inputs, &job.order, &job.pads, size);
         let has = inputs.len() as u32;
         let at = order.into_iter().map(|item| (item < has).then_some(item)).collect();
-        job.made = Some(Kept { generation, cells: inputs, at });
+        job.made = Some(Ordered { generation, cells: inputs, at });
         let signature = UNSIGNED;
         let level = Level { partition, level, generation, signature, cells };
         Ok(vec![ShufflerSends::Holder(level.into())])
     }
 
     fn commit(&self, shuffled: &mut Shuffled, commit: &Commit) -> Vec<ShufflerSends> {
-        let is_it = |job: &mut Job| job.generation == commit.generation;
-        if let Some(job) = shuffled.job.take_if(is_it) {
-            match job.level == self.shape.top() {
-                true => shuffled.kept.clear(),
-                false => shuffled.kept.retain(|level, _| *level > job.level),
-            }
-            // What only a rebuild of the top reads comes from the holder.
-            let (level, count) = (job.level, job.generation.count());
-            let is_read = level < self.shape.top() && !self.shape.has_spare(level, count);
-            if let Some(made) = job.made.filter(|_| is_read) {
-                shuffled.kept.insert(level, made.without_zeros());
-            }
+        let Commit { partition, generation } = *commit;
+        let is_it = |job: &mut Job| job.generation == generation;
+        let Some(job) = shuffled.job.take_if(is_it) else { return Vec::new() };
+        let is_read = |level: u8| level <= job.level || job.level == self.shape.top();
+        shuffled.kept.retain(|level, _| !is_read(*level));
+        let gone = shuffled.stored.iter().filter(|of| is_read(of.level));
+        let gone: Vec<KeptLevel> = gone.copied().collect();
+        let mut sends = Vec::new();
+        if !gone.is_empty() {
+            sends.push(ShufflerSends::Store(ToStore::Forget(gone)));
         }
-        Vec::new()
+        // What only a rebuild of the top reads comes from the holder.
+        let (level, count) = (job.level, generation.count());
+        let is_kept = level < self.shape.top() && !self.shape.has_spare(level, count);
+        let Some(made) = job.made.filter(|_| is_kept).map(Ordered::without_zeros) else {
+            return sends;
+        };
+        if let Some(taken) = self.room.take(made.bytes()) {
+            shuffled.kept.insert(level, Kept::Here(made, taken));
+            return sends;
+        }
+        let mut cells = Cells::with_room(self.shape.cell_bytes(), made.at.len());
+        if made.append_to(&mut cells).is_some() {
+            let of = KeptLevel { partition, level, generation };
+            shuffled.stored.insert(of);
+            sends.push(ShufflerSends::Store(ToStore::Put(of, cells)));
+        }
+        sends
     }
 }
 
-impl Kept {
+impl Ordered {
     /// The same without cells of zeros: what nobody uploaded.
     fn without_zeros(self) -> Self {
         let is_zeros = |cell: &[u8]| cell.iter().all(|byte| *byte == 0);
@@ -402,6 +500,11 @@ impl Kept {
         let number = |at: Option<u32>| numbers.get(at? as usize).copied().flatten();
         let at = self.at.into_iter().map(number).collect();
         Self { generation: self.generation, cells, at }
+    }
+
+    /// Bytes that it takes in memory.
+    fn bytes(&self) -> usize {
+        self.cells.bytes().len() + size_of_val(&*self.at)
     }
 
     /// Puts all of its cells behind these, in storage order.
@@ -505,13 +608,18 @@ mod tests {
                 let moved = Moved { partition, generation, signature, cells };
                 shuffler.across(moved.into()).unwrap();
             }
-            shuffler.ask(ToShuffler::Commit(Commit { partition, generation })).unwrap();
+            let done = shuffler.ask(ToShuffler::Commit(Commit { partition, generation })).unwrap();
+            assert!(done.is_empty(), "{count}: nothing goes into the store");
             let kept = &shuffler.partitions[0].lock().kept;
             let due = shape
                 .filled(partition, count)
                 .filter(|(level, count)| *level < shape.top() && !shape.has_spare(*level, *count));
             let due: Vec<(u8, usize)> = due.map(|(level, _)| (level, 1 << level)).collect();
-            let cells: Vec<_> = kept.iter().map(|(at, kept)| (*at, kept.cells.len())).collect();
+            let here = |kept: &Kept| match kept {
+                Kept::Here(kept, _) => kept.cells.len(),
+                Kept::Stored(_) => panic!("there is room"),
+            };
+            let cells: Vec<_> = kept.iter().map(|(at, kept)| (*at, here(kept))).collect();
             assert_eq!(cells, due, "after {count}");
             most = most.max(due.iter().map(|(_, cells)| cells).sum());
         }

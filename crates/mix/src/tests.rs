@@ -103,6 +103,7 @@ impl Clouds {
                         self.holder_sent(sent)?;
                     }
                 }
+                ShufflerSends::Store(_) => panic!("there is room"),
             }
         }
         Ok(())

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::{Clock, Mutex, Nanos, by};
-use fogbank_mix::Elsewhere;
 use fogbank_mix::message::{Across, Back};
 use fogbank_mix::server::{MixServer, PeerLink};
 use fogbank_mix::session::SessionError;
 use fogbank_mix::signed::Signer;
+use fogbank_mix::{Elsewhere, KeptRoom};
 use fogbank_store::Store;
 use http::uri::PathAndQuery;
 use tonic::Status;
@@ -78,19 +78,19 @@ pub struct Mixing {
 }
 
 impl Mixing {
-    /// Of the volume in `store`, and of levels elsewhere, if there are any; what comes is written
-    /// down at `record`, if that is wanted.
+    /// Of the volume in `store`, with room in memory for what its shuffler keeps, and with levels
+    /// elsewhere, if there are any; what comes is written down at `record`, if that is wanted.
     pub fn new(
         store: Arc<dyn Store>,
         signer: Arc<Signer>,
         clock: &Arc<dyn Clock>,
         record: Option<PathBuf>,
-        elsewhere: Option<Arc<dyn Elsewhere>>,
+        (kept, elsewhere): (Arc<KeptRoom>, Option<Arc<dyn Elsewhere>>),
     ) -> Self {
         let way =
             Arc::new(Way { clock: clock.clone(), next: AtomicUsize::new(0), to: Mutex::default() });
         let recording = record.map(|path| Recording::new(path, clock.clone()));
-        let server = MixServer::new(store, way.clone(), signer).beside(elsewhere);
+        let server = MixServer::new(store, way.clone(), signer).within(kept).beside(elsewhere);
         Self { server, recording, way }
     }
 

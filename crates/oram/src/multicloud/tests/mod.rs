@@ -7,6 +7,7 @@ mod data;
 mod deaths;
 mod game;
 mod imagined;
+mod kept;
 mod lies;
 mod replay;
 mod views;
@@ -18,7 +19,9 @@ use bytes::Bytes;
 use fogbank_env::Randomness;
 use fogbank_mix::message::{Across, Back, FromHolder, FromShuffler, ToHolder, ToShuffler};
 use fogbank_mix::signed::{Signer, Signing};
-use fogbank_mix::{Cells, Holder, HolderSends, Seed, Shape, Shuffler, ShufflerSends};
+use fogbank_mix::{
+    Cells, Holder, HolderSends, KeptRoom, KeptShelf, Seed, Shape, Shuffler, ShufflerSends,
+};
 use fogbank_seal::{MasterKey, SplitKeys, StoreId, digest};
 use fogbank_store::{MemoryStore, Store};
 use futures_util::FutureExt;
@@ -107,6 +110,9 @@ pub struct World {
     pub stores: [Arc<dyn Store>; 2],
     pub holders: [Holder; 2],
     pub shufflers: [Shuffler; 2],
+    /// Where shufflers keep what finds no room in memory, and how much there is.
+    kept: [KeptShelf; 2],
+    rooms: [Arc<KeptRoom>; 2],
     /// Encoded, as far as it is durable.
     pub journal: Vec<Vec<u8>>,
     /// By sender and receiver: what is under way, in order.
@@ -166,6 +172,10 @@ pub fn layout(
     Layout { blocks, partitions, levels, top_blocks, kept_levels, segment_cells: u16::MAX }
 }
 
+fn kept(shape: Shape, store: &Arc<dyn Store>) -> KeptShelf {
+    now(KeptShelf::open(store.clone(), shape)).unwrap()
+}
+
 fn holder(shape: Shape, point: &Seed, store: &Arc<dyn Store>) -> Holder {
     now(Holder::open(shape, point, store.clone())).unwrap()
 }
@@ -201,6 +211,8 @@ impl World {
             settings,
             shape,
             holders: [holder(0), holder(1)],
+            kept: [0, 1].map(|at: usize| kept(shape, &stores[at])),
+            rooms: [KeptRoom::unbounded(), KeptRoom::unbounded()],
             stores,
             shufflers: [shuffler(0), shuffler(1)],
             plane,
@@ -314,7 +326,7 @@ impl World {
                 self.holder_sends(partition, sent);
             }
             Message::ToShuffler(_, message) => {
-                let sent = self.shufflers[to].ask(message);
+                let sent = now(self.kept[to].ask(&self.shufflers[to], message));
                 let sent = self.of_cloud(sent);
                 self.shuffler_sends(partition, sent);
             }
@@ -353,10 +365,12 @@ impl World {
 
     fn shuffler_sends(&mut self, partition: u16, sent: Vec<ShufflerSends>) {
         for sent in sent {
-            self.send(match sent {
+            let message = match sent {
                 ShufflerSends::Client(message) => Message::FromShuffler(partition, message),
                 ShufflerSends::Holder(message) => Message::Back(partition, message),
-            });
+                ShufflerSends::Store(_) => continue, // it is done
+            };
+            self.send(message);
         }
     }
 
@@ -497,10 +511,19 @@ impl World {
         self.do_all(effects);
     }
 
+    /// A cloud has a shuffler that knows nothing yet, and what a process before has left in its
+    /// store.
+    fn opens(&mut self, cloud: u8) {
+        let at = usize::from(cloud);
+        self.kept[at] = kept(self.shape, &self.stores[at]);
+        let shuffler = Shuffler::new(self.shape, &self.plane.point(cloud));
+        self.shufflers[at] = shuffler.within(self.rooms[at].clone());
+    }
+
     /// A cloud starts again: the shuffler has lost all, the holder what is not in its store.
     pub fn cloud_restarts(&mut self, cloud: u8) -> Result<()> {
         let at = usize::from(cloud);
-        self.shufflers[at] = Shuffler::new(self.shape, &self.plane.point(cloud));
+        self.opens(cloud);
         self.holders[at] = holder(self.shape, &self.plane.point(cloud), &self.stores[at]);
         for other in 0..3 {
             self.links[at][other].clear();
