@@ -131,7 +131,7 @@ impl Uncovering {
             let count = generation.count();
             let size = shape.size(level, count);
             left.less(Work { keys: size.into(), covers: 0 })?;
-            let input = self.order(generation, size).at(place);
+            let input = self.item(generation, size, place);
             // 2. A cell that it carried, or an upload.
             let from = match self.lineage.came(shape, partition, cell, input)? {
                 Came::Moved(from) => from,
@@ -159,7 +159,7 @@ impl Uncovering {
         let size = u64::from(self.shape.size(self.shape.top(), self.shape.cycle()));
         while left.keys > 0 {
             let keys = left.keys.min(size);
-            black_box(self.order(generation, keys as u32).at(0));
+            black_box(self.item(generation, keys as u32, 0));
             left.keys -= keys;
         }
         let mut nothing = vec![0; self.shape.cell_bytes()];
@@ -169,9 +169,9 @@ impl Uncovering {
         black_box(nothing);
     }
 
-    fn order(&self, generation: Generation, size: u32) -> Order {
+    fn item(&self, generation: Generation, size: u32, place: u32) -> u32 {
         let purpose = SeedFor::Order(self.partition, generation.0);
-        Order::new(&Seed::new(self.keys.seed(purpose)), size)
+        Order::item(&Seed::new(self.keys.seed(purpose)), size, place)
     }
 
     fn pads(&self, purpose: SeedFor) -> Pads {
