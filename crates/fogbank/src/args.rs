@@ -349,12 +349,12 @@ pub struct ShapeArgs {
     pub windows: Option<usize>,
     /// Reads of a read batch [132].
     ///
-    /// A command reads at most --read-batches times this.
+    /// A command that reads more than --read-batches times this takes several epochs.
     #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_BATCH", value_parser = within(limits::BATCH))]
     pub batch: Option<usize>,
     /// Writes of an epoch [132].
     ///
-    /// A command changes at most so many records.
+    /// A command that changes more takes several epochs.
     #[arg(long, help_heading = SHAPE, value_name = "N", env = "FOGBANK_WRITE_BATCH", value_parser = within(limits::WRITE_BATCH))]
     pub write_batch: Option<usize>,
     /// Milliseconds between batches [160].
