@@ -152,7 +152,8 @@ impl Generator {
             "HSET @ a 1|EXPIRE @ 1",
             "ZADD @ 1 a|PEXPIRE @ 1200",
             "SET @ 1|GETEX @ EX 2",
-            "SETEX @ 1 x|RENAME @ @2|RENAME @2 @",
+            // As one: commands in a row may come to one of the servers when the key has gone.
+            "MULTI|SETEX @ 1 x|RENAME @ @2|RENAME @2 @|EXEC",
         ];
         for (key, shape) in self.fleeting.clone().iter().zip(shapes) {
             for line in shape.replace('@', key).split('|') {
