@@ -14,10 +14,49 @@ use fogbank_audit::oracle::ring::RingConfig;
 use fogbank_env::Nanos;
 use fogbank_store::trace::{Event, Request};
 
+/// What a message is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The journal record of a batch.
+    Record,
+    /// Cells of a batch.
+    Reads,
+    /// Images of an epoch.
+    Images,
+    /// A piece of a delta or of a checkpoint.
+    Piece,
+    /// Whatever else there is: commit records, barriers, deletions.
+    Other,
+}
+
+impl Kind {
+    /// All, and what stands above their column.
+    pub const ALL: [(Self, &str); 5] = [
+        (Self::Record, "records"),
+        (Self::Reads, "reads"),
+        (Self::Images, "images"),
+        (Self::Piece, "pieces"),
+        (Self::Other, "others"),
+    ];
+
+    fn of(request: &Request) -> Self {
+        let is_put =
+            |of: &str| matches!(request, Request::BlobPut { name, .. } if name.starts_with(of));
+        match request {
+            _ if is_put("journal/") => Self::Record,
+            _ if is_put("delta/") || is_put("checkpoint/") => Self::Piece,
+            Request::ReadCells { .. } | Request::ReadXor { .. } => Self::Reads,
+            Request::WriteChunks { .. } => Self::Images,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// One message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Departure {
     pub at: Nanos,
+    pub kind: Kind,
     /// By how many quanta it was late.
     pub displaced: u64,
 }
@@ -60,14 +99,16 @@ impl Due {
 
     fn sent(&mut self, at: Nanos, request: &Request) -> Departure {
         let point = at - at % self.quantum;
+        let kind = Kind::of(request);
+        let is_record = kind == Kind::Record;
         if point > self.last.0 {
-            self.last = (point, self.due(is_record(request)));
+            self.last = (point, self.due(is_record));
         }
-        if is_record(request) {
+        if is_record {
             self.next = point.saturating_sub(self.slack) / self.interval + 1;
         }
         self.ready = self.ready.max(self.delivery_time(point));
-        Departure { at, displaced: point.saturating_sub(self.last.1) / self.quantum }
+        Departure { at, kind, displaced: point.saturating_sub(self.last.1) / self.quantum }
     }
 
     fn due(&self, record: bool) -> Nanos {
@@ -81,9 +122,4 @@ impl Due {
     fn delivery_time(&self, at: Nanos) -> Nanos {
         (at + self.quantum / 2).next_multiple_of(self.quantum) - self.quantum / 2
     }
-}
-
-/// Whether a request puts the journal record of a batch.
-fn is_record(request: &Request) -> bool {
-    matches!(request, Request::BlobPut { name, .. } if name.starts_with("journal/"))
 }

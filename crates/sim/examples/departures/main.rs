@@ -8,7 +8,8 @@
 //! 2. Windows take turns: nobody asks anything; the load goes to the recorded server; the same load
 //!    goes to the other one, so that the machine has as much to do and the recorded one nothing.
 //! 3. Afterwards the trace says by how many quanta the messages of each window were later than the
-//!    cloud's own replies made them due (`due.rs`), and the longest time in which none left.
+//!    cloud's own replies made them due (`due.rs`), how many of each kind were, and the longest time
+//!    in which none left.
 //!
 //! With `--runs N` each window is a run of its own, on a store of its own, and N of each kind are
 //! kept in FOLDER for `fogbank audit`, which is what the auditor is asked to tell apart.
@@ -31,7 +32,7 @@ use std::time::Duration;
 use fogbank_env::Nanos;
 use fogbank_store::trace::{PublicConfig, TraceReader};
 
-use self::due::{Departure, Due};
+use self::due::{Departure, Due, Kind};
 use self::loads::{LOADS, Load, Need, Target};
 use self::moment::{Moment, rest};
 use self::server::{Server, Servers};
@@ -50,6 +51,14 @@ struct Window {
     phase: Phase,
     from: Nanos,
     to: Nanos,
+}
+
+/// What left in a window.
+struct Seen {
+    phase: Phase,
+    departures: Vec<Departure>,
+    /// The longest time without a departure.
+    gap: Nanos,
 }
 
 /// What was asked for.
@@ -115,9 +124,10 @@ fn measure(options: &Options) -> Result<()> {
     if let Some(runs) = options.runs {
         let loads = (0..LOADS.len()).filter(|n| options.wants(&LOADS[*n]));
         let mut loads = loads.filter(|n| LOADS[*n].holds == Need::Nothing);
+        println!("{}", head());
         return loads.try_for_each(|load| record(options, &servers, folder, load, runs));
     }
-    println!("{HEAD}");
+    println!("{}", head());
     for need in [Need::Nothing, Need::Names, Need::Expiring] {
         let wanted = |n: &usize| LOADS[*n].holds == need && options.wants(&LOADS[*n]);
         let loads: Vec<usize> = (0..LOADS.len()).filter(wanted).collect();
@@ -143,18 +153,22 @@ fn record(
     load: usize,
     runs: u64,
 ) -> Result<()> {
-    let mut words = String::new();
+    let (mut words, mut seen) = (String::new(), Vec::new());
     for number in 0..runs {
         for phase in [Phase::Idle, Phase::Here, Phase::Elsewhere] {
             let label = format!("{}-{phase:?}", LOADS[load].word).to_lowercase();
             let folder = folder.join(format!("{label}-{number}"));
             let watched = servers.start(&folder.join("watched"), Need::Nothing.holds(0, 0, 0))?;
             let other = servers.start(&folder.join("other"), Need::Nothing.holds(0, 0, 0))?;
-            window(options, servers, load, phase, (&watched, &other));
+            let mut window = window(options, servers, load, phase, (&watched, &other));
+            window.by_the_clock_of(&watched);
             drop(other.stop()?);
-            let _ = write!(words, " --trace {label}={}", watched.stop()?.display());
+            let trace = watched.stop()?;
+            seen.push(window.seen(&departures(&trace)?));
+            let _ = write!(words, " --trace {label}={}", trace.display());
         }
     }
+    print!("{}", row(load, &seen));
     println!("fogbank audit{words}");
     Ok(())
 }
@@ -191,13 +205,14 @@ fn group(
         }
         eprintln!("{}: recorded", LOADS[load].name);
     }
-    windows.iter_mut().for_each(|window| {
-        (window.from, window.to) =
-            (watched.by_its_clock(window.from), watched.by_its_clock(window.to));
-    });
+    windows.iter_mut().for_each(|window| window.by_the_clock_of(&watched));
     drop(other.stop()?);
     let departures = departures(&watched.stop()?)?;
-    loads.iter().for_each(|&load| print!("{}", row(load, &windows, &departures)));
+    for &load in loads {
+        let of_load = windows.iter().filter(|window| window.load == load);
+        let seen: Vec<Seen> = of_load.map(|window| window.seen(&departures)).collect();
+        print!("{}", row(load, &seen));
+    }
     Ok(())
 }
 
@@ -236,34 +251,54 @@ fn departures(trace: &Path) -> Result<Vec<Departure>> {
     Ok(departures)
 }
 
+impl Window {
+    fn by_the_clock_of(&mut self, server: &Server) {
+        (self.from, self.to) = (server.by_its_clock(self.from), server.by_its_clock(self.to));
+    }
+
+    fn seen(&self, departures: &[Departure]) -> Seen {
+        let within = |d: &&Departure| self.from <= d.at && d.at < self.to;
+        let departures: Vec<Departure> = departures.iter().filter(within).copied().collect();
+        let longest = departures.windows(2).map(|pair| pair[1].at - pair[0].at).max();
+        Seen { phase: self.phase, gap: longest.unwrap_or(self.to - self.from), departures }
+    }
+}
+
 /// The rows of a load.
-fn row(load: usize, windows: &[Window], departures: &[Departure]) -> String {
+fn row(load: usize, seen: &[Seen]) -> String {
     let mut text = String::new();
     for (phase, words) in [
         (Phase::Here, LOADS[load].name),
         (Phase::Elsewhere, "  on another server"),
         (Phase::Idle, "  idle"),
     ] {
-        let (mut sum, mut gap) = (0, 0);
-        let mut points = String::new();
-        for window in windows.iter().filter(|w| w.load == load && w.phase == phase) {
-            let within = |d: &&Departure| window.from <= d.at && d.at < window.to;
-            let seen: Vec<&Departure> = departures.iter().filter(within).collect();
-            let displaced: u64 = seen.iter().map(|d| d.displaced).sum();
-            let longest = seen.windows(2).map(|pair| pair[1].at - pair[0].at).max();
-            gap = gap.max(longest.unwrap_or(window.to - window.from));
-            sum += displaced;
-            let _ = write!(points, "{displaced:5}");
+        let of_phase = || seen.iter().filter(|seen| seen.phase == phase);
+        let all = || of_phase().flat_map(|seen| &seen.departures);
+        let displaced = |seen: &Seen| seen.departures.iter().map(|d| d.displaced).sum::<u64>();
+        let _ = write!(text, "{words:40}");
+        of_phase().for_each(|seen| drop(write!(text, "{:5}", displaced(seen))));
+        let sum: u64 = of_phase().map(displaced).sum();
+        let gap_ms = of_phase().map(|seen| seen.gap).max().unwrap_or(0) / 1_000_000;
+        let _ = write!(text, " {sum:7} {gap_ms:7}");
+        for (kind, _) in Kind::ALL {
+            let late = all().filter(|d| d.kind == kind && d.displaced > 0).count();
+            let of = format!("{late}/{}", all().filter(|d| d.kind == kind).count());
+            let _ = write!(text, " {of:>9}");
         }
-        let gap_ms = gap / 1_000_000;
-        let _ = writeln!(text, "{words:40}{points} {sum:7} {gap_ms:7}");
+        text.push('\n');
     }
     text
 }
 
 /// Above the columns.
-const HEAD: &str =
-    "displaced points, window by window; their sum; the longest time without a departure in ms";
+fn head() -> String {
+    let kinds: String = Kind::ALL.iter().map(|(_, name)| format!(" {name:>9}")).collect();
+    format!(
+        "displaced points, window by window; their sum; the longest time without a departure in \
+         ms; messages that were late, of all of their kind:\n{:56}{kinds}",
+        ""
+    )
+}
 
 /// Between two windows, and before the first.
 const SETTLE: Duration = Duration::from_secs(1);
