@@ -24,7 +24,7 @@ use fogbank::args::{RotateKeyArgs, ShapeArgs, StoreArgs};
 use fogbank::backup::{back_up, check_second_store, unread};
 use fogbank::{Error, OpenOptions, Place, Result, lock_trusted_side};
 use fogbank_durable::BackupReader;
-use fogbank_env::{Purpose, Randomness};
+use fogbank_env::{Purpose, Randomness, quoted};
 use fogbank_process::say;
 use fogbank_seal::MasterKey;
 use rand_core::Rng;
@@ -117,7 +117,7 @@ pub fn passing_key(random: &Randomness) -> MasterKey {
 fn tell(old: &Place, new: &Place, serve: &str) {
     say!("the same data is in {}", new.store_url());
     say!("its key is new: {}; keep and back up", new.trusted().join("key").display());
-    say!("next: {serve} --data {}{}", new.data.display(), flags(new));
+    say!("next: {serve} --data {}{}", quoted(&new.data), flags(new));
     say!("have nothing serve the old one: what it takes from now on is in no other");
     say!(
         "then delete the old store, {} and {}: its key still opens it",

@@ -23,6 +23,7 @@ use fogbank::args::{BackupArgs, StoreArgs};
 use fogbank::backup::{Lost, salvage, unread};
 use fogbank::{Error, OpenOptions, Place, Result, counted};
 use fogbank_durable::BackupReader;
+use fogbank_env::quoted;
 use fogbank_front::resp::told;
 use fogbank_oram::Unverified;
 use fogbank_process::say;
@@ -76,7 +77,7 @@ pub async fn repair(store: &StoreArgs, to: PathBuf, to_store: Option<String>) ->
     restored?;
     say!("what verifies is in {}", new.store_url());
     say!("its key is new: {}; keep and back up", new.trusted().join("key").display());
-    say!("next: fogbank serve --data {}{}", new.data.display(), flags(&new));
+    say!("next: fogbank serve --data {}{}", quoted(&new.data), flags(&new));
     tell(&lost)
 }
 

@@ -19,7 +19,7 @@ use fogbank::plan::lines;
 use fogbank::side_check::check_apart;
 use fogbank::traffic::Traffic;
 use fogbank::{Error, Opened, Place, Result};
-use fogbank_env::{ClientThreads, Metrics, Nanos};
+use fogbank_env::{ClientThreads, Metrics, Nanos, quoted};
 use fogbank_front::resp::{self, Limits, Listener, TlsFiles};
 use fogbank_process::{say, say_error};
 use fogbank_terminal::{
@@ -169,8 +169,8 @@ fn read_password(path: &Path) -> Result<String> {
     };
     let mode = std::fs::metadata(path).map_err(refused)?.permissions().mode();
     if mode & 0o077 != 0 {
-        let path = path.display();
-        let what = format!("others can read --password-file {path}; first: chmod 600 {path}");
+        let (shown, path) = (path.display(), quoted(path));
+        let what = format!("others can read --password-file {shown}; first: chmod 600 {path}");
         return Err(Error::Usage(what));
     }
     let text = std::fs::read_to_string(path).map_err(refused)?;

@@ -15,7 +15,7 @@ use fogbank::side_check::check_apart;
 use fogbank::site::{SitePlace, SiteStatus};
 use fogbank::{Error, Result, counted, disk_size};
 use fogbank_durable::BackupReader;
-use fogbank_env::Purpose;
+use fogbank_env::{Purpose, quoted};
 use fogbank_front::nbd::{Listener, Settings};
 use fogbank_process::{say, say_error};
 use fogbank_seal::{Effort, wrap_key};
@@ -28,6 +28,9 @@ use crate::upkeep::{into_new_file, kept, randomness};
 use crate::volume_server::{
     check_reach, explain, nbd_place, serve_disk, served_at, tell, tell_next,
 };
+
+/// What in a store's URL names a file that a client needs.
+const CREDENTIALS: &str = "credentials=";
 
 /// Does what was asked of a site.
 ///
@@ -56,7 +59,7 @@ async fn create(args: SiteCreateArgs) -> Result<()> {
     let status = place.status().await?;
     say!("made the site {}, {}", status.id, size(&status));
     tell_site(&place, &status);
-    let data = args.client.data.display();
+    let data = quoted(&args.client.data);
     tell("next", format_args!("fogbank mount {data} FOLDER --mkfs ext4     as root"));
     tell("or", format_args!("fogbank site serve --data {data}"));
     tell_others(&place, &status);
@@ -76,12 +79,15 @@ fn invite(args: &SiteInviteArgs) -> Result<()> {
     let mut stream = randomness()?.stream(Purpose::MasterKey);
     wrap_key(&args.to, &master, &words, Effort::USUAL, &mut stream).map_err(cannot_use)?;
     say!("wrote {}, which whoever has the passphrase joins by", args.to.display());
-    let file = args.to.display();
+    let (file, data, url) = (quoted(&args.to), folder_of(&id), quoted(&store));
     tell(
         "they join",
-        format_args!("fogbank site join --data DIR --key {file} --id {id} --store {store}"),
+        format_args!("fogbank site join --data {data} --key {file} --id {id} --store {url}"),
     );
     tell("bring them", "the passphrase and the id by another way than the file");
+    if store.contains(CREDENTIALS) {
+        tell("and", "the file of credentials, which --store names, to the same path there");
+    }
     Ok(())
 }
 
@@ -92,7 +98,7 @@ async fn join(args: SiteJoinArgs) -> Result<()> {
     let status = place.join(&args.store, &master, &args.id).await?;
     say!("{} is a client of the site {}", args.client.data.display(), status.id);
     tell_site(&place, &status);
-    tell("next", format_args!("fogbank site serve --data {}", args.client.data.display()));
+    tell("next", format_args!("fogbank site serve --data {}", quoted(&args.client.data)));
     Ok(())
 }
 
@@ -245,17 +251,18 @@ async fn tell_new(place: &SitePlace) -> Result<()> {
     Ok(())
 }
 
-/// How others come.
+/// How others come: what is to be typed there depends on the invitation, which says it.
 fn tell_others(place: &SitePlace, status: &SiteStatus) {
+    let (data, to) = (quoted(place.data()), format!("{}.invitation", folder_of(&status.id)));
     tell(
         "others join",
-        format_args!(
-            "fogbank site invite --data {} --to FILE, then there fogbank site join --key FILE --id \
-             {}",
-            place.data().display(),
-            status.id
-        ),
+        format_args!("by what this says: fogbank site invite --data {data} --to {to}"),
     );
+}
+
+/// A folder for a client of the site of this id, which is likely to be free.
+fn folder_of(id: &str) -> String {
+    format!("site-{}", id.get(..8).unwrap_or(id))
 }
 
 fn size(status: &SiteStatus) -> String {

@@ -17,7 +17,7 @@ use fogbank::side_check::check_apart;
 use fogbank::volume::OpenedStore;
 use fogbank::{AtRest, Error, OpenOptions, Place, Result, counted, presence};
 use fogbank_durable::BackupReader;
-use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
+use fogbank_env::{Clock, Purpose, Randomness, SystemClock, quoted};
 use fogbank_front::resp::records_of;
 use fogbank_oram::{Address, Scanned};
 use fogbank_process::{say, say_error};
@@ -252,7 +252,7 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     restored?;
     say!("restored into {}", place.store_url());
     say!("its key is new: {}; keep and back up", place.trusted().join("key").display());
-    say!("next: {serve} --data {}{}", args.data.display(), flags(&place));
+    say!("next: {serve} --data {}{}", quoted(&args.data), flags(&place));
     Ok(())
 }
 
@@ -300,23 +300,15 @@ pub async fn load(args: LoadArgs) -> Result<()> {
     let records = counted(keys, "record", "records");
     say!("loaded {records} into {}", place.store_url());
     say!("its key is {}; keep and back up", place.trusted().join("key").display());
-    say!("next: fogbank serve --data {}{}", place.data.display(), flags(&place));
+    say!("next: fogbank serve --data {}{}", quoted(&place.data), flags(&place));
     Ok(())
 }
 
 /// What has to be said beside `--data` to find a store.
 pub fn flags(place: &Place) -> String {
-    let store =
-        place.store.as_ref().map_or(String::new(), |url| format!(" --store {}", quoted(url)));
-    let registers = place.registers.as_ref();
-    let list = registers.map_or(String::new(), |list| format!(" --registers {}", list.display()));
-    store + &list
-}
-
-/// As a shell takes it for one word, whatever is in it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || ":/._-".contains(c);
-    if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    let store = place.store.iter().map(|url| format!(" --store {}", quoted(url)));
+    let list = place.registers.iter().map(|list| format!(" --registers {}", quoted(list)));
+    store.chain(list).collect()
 }
 
 /// Opens a store, or a volume, that is there, to serve nobody.

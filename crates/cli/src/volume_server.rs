@@ -11,6 +11,7 @@ use fogbank::args::{VolumeCreateArgs, VolumeServeArgs};
 use fogbank::schedule::rest_seen;
 use fogbank::volume::{Flow, Volume, VolumeConfig};
 use fogbank::{Disk, Error, OpenOptions, Place, Result, counted};
+use fogbank_env::quoted;
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
 use fogbank_process::{say, say_error};
 
@@ -43,7 +44,7 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
     let kept = if place.registers.is_some() { "key" } else { "key and register" };
     tell_sides(&place, kept);
     tell_cost(&config, &place.store_url(), Flow::default())?;
-    let (data, beside) = (place.data.display(), flags(&place));
+    let (data, beside) = (quoted(&place.data), flags(&place));
     tell("next", format_args!("fogbank mount {data} FOLDER --mkfs ext4{beside}     as root"));
     tell("or", format_args!("fogbank volume serve --data {data}{beside}"));
     Ok(())
@@ -181,8 +182,9 @@ pub fn served_at(listener: &Listener) -> (String, String) {
 
 /// What to type next at a disk that is served there.
 pub fn tell_next(uri: &str) {
-    tell("next", format_args!("nbdinfo '{uri}'"));
-    tell("or", format_args!("nbdfuse DIR/disk '{uri}' &"));
+    let uri = quoted(uri);
+    tell("next", format_args!("nbdinfo {uri}"));
+    tell("or", format_args!("nbdfuse DIR/disk {uri} &"));
     tell("then", "mount -o loop DIR/disk MOUNTPOINT");
     tell("stop", "Ctrl-C or SIGTERM; unmount before");
 }

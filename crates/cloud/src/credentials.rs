@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use fogbank_env::open_to_others;
+use fogbank_env::{open_to_others, quoted};
 use fogbank_store::{Result, StoreError};
 use fogbank_tls::{Pin, Token};
 
@@ -99,7 +99,7 @@ impl Credentials {
             |why: String| StoreError::Caller(format!("credentials {}: {why}", path.display()));
         let file = File::open(path).map_err(|e| wrong(e.to_string()))?;
         if open_to_others(&file).map_err(|e| wrong(e.to_string()))?.is_some() {
-            return Err(wrong("others can read it; run: chmod 600".into()));
+            return Err(wrong(format!("others can read it; run: chmod 600 {}", quoted(path))));
         }
         let mut text = String::new();
         file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|e| wrong(e.to_string()))?;

@@ -17,7 +17,7 @@ use fogbank_cloud::{
     Allowance, Announced, CloudServer, Keeping, ServerError, ServerSettings, Share, Tenants,
     identity, roster,
 };
-use fogbank_env::{Metrics, SystemClock, Visibility, counted, within};
+use fogbank_env::{Metrics, SystemClock, Visibility, counted, quoted, within};
 use fogbank_pages::{Site, Sites, figures};
 use fogbank_process::{say, say_error};
 use fogbank_tls::TlsFiles;
@@ -232,7 +232,8 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
     }
     say!("credentials  {} (a secret: token and pin)", file.display());
     say!("next         copy that file to the proxy, mode 0600, then:");
-    say!("             fogbank serve --store 'grpc://HOST:PORT/{}?credentials=FILE'", args.name);
+    let url = quoted(format!("grpc://HOST:PORT/{}?credentials=FILE", args.name));
+    say!("             fogbank serve --store {url}");
     Ok(())
 }
 
@@ -344,7 +345,7 @@ fn greet(server: &CloudServer, args: &ServeArgs) {
     match tenants {
         0 => say!(
             "  tenants  none yet: fogbank-cloud tenant add NAME --data {}",
-            args.data.data.display()
+            quoted(&args.data.data)
         ),
         many => say!("  tenants  {many}"),
     }

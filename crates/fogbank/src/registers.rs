@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use fogbank_durable::{
     FileRegister, MemoryRegister, QuorumRegister, Register, RegisterPeer, RegisterValue,
 };
-use fogbank_env::{Clock, FolderLock, Purpose, Randomness};
+use fogbank_env::{Clock, FolderLock, Purpose, Randomness, quoted};
 use fogbank_peer::{PeerAddress, TlsPeer, parse_list};
 use fogbank_seal::{MasterKey, RegisterKey};
 use fogbank_store::RetrySchedule;
@@ -112,7 +112,7 @@ impl RegisterPlace {
                 "the freshness register of this store is the file {}; to have servers keep it from \
                  now on: fogbank recover --registers {} --move-register servers",
                 file.display(),
-                list.display()
+                quoted(list)
             ))),
             _ => Ok(Self::Servers(servers)),
         }
@@ -309,7 +309,7 @@ fn read_list(path: &Path) -> Result<Vec<PeerAddress>> {
     if let Some(mode) = fogbank_env::open_to_others(&file).map_err(|e| unread(e.to_string()))? {
         return Err(unread(format!(
             "others can read the secrets in it (mode {mode:04o}); run: chmod 600 {}",
-            path.display()
+            quoted(path)
         )));
     }
     let mut text = String::new();

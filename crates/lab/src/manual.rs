@@ -4,6 +4,7 @@
 use clap::{Command, CommandFactory};
 use fogbank::args::Cli;
 use fogbank::{Error, Result};
+use fogbank_env::quoted;
 use fogbank_process::say;
 
 use crate::args::{CompletionsArgs, Lab, ManArgs};
@@ -35,7 +36,7 @@ pub fn write(args: &ManArgs) -> Result<()> {
     let unwritten = |e: std::io::Error| Error::CannotUse(format!("{}: {e}", args.to.display()));
     std::fs::create_dir_all(&args.to).map_err(unwritten)?;
     clap_mangen::generate_to(commands(), &args.to).map_err(unwritten)?;
-    say!("wrote manual pages; next: man -l {}", args.to.join("fogbank.1").display());
+    say!("wrote manual pages; next: man -l {}", quoted(args.to.join("fogbank.1")));
     Ok(())
 }
 

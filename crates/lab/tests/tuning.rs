@@ -53,7 +53,7 @@ fn a_shape_is_proposed_and_can_be_typed() {
     assert_eq!(proposal["capacity"], 50_000);
     assert_eq!((&proposal["xor"], proposal["bucket_reals"].is_u64()), (&true.into(), true));
     for part in
-        ["what it reveals", "(secret)", "fogbank serve --data <DIR> --store <URL> --capacity 50000"]
+        ["what it reveals", "(secret)", "fogbank serve --data DIR --store URL --capacity 50000"]
     {
         assert!(printed.contains(part), "{part}: {printed}");
     }

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use fogbank_env::Nanos;
+use fogbank_env::{Nanos, quoted};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -60,7 +60,8 @@ pub enum HistoryError {
     /// Others than its owner may read it.
     #[error(
         "the history {path} has mode {mode:04o}: it says what was asked, so only its owner may \
-         read it; chmod 600 {path}, and think about who may have read it already"
+         read it; chmod 600 {}, and think about who may have read it already",
+        quoted(.path)
     )]
     NotPrivate {
         /// Which file.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rand_core::Rng;
 use zeroize::Zeroizing;
 
-use fogbank_env::{create_secret, open_to_others};
+use fogbank_env::{create_secret, open_to_others, quoted};
 
 use crate::MasterKey;
 use crate::hex::{push_hex, unhex};
@@ -28,7 +28,8 @@ pub enum KeyFileError {
     /// Others may read it.
     #[error(
         "the key file {path} can be read by others (mode {mode:04o}); if nobody else has read it, \
-         run: chmod 600 {path}"
+         run: chmod 600 {}",
+        quoted(.path)
     )]
     ReadableByOthers {
         /// The file.

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use fogbank_env::open_to_others;
+use fogbank_env::{open_to_others, quoted};
 use zeroize::Zeroizing;
 
 /// Characters that one has at least.
@@ -32,7 +32,8 @@ pub enum PassphraseError {
     /// Others may read its file.
     #[error(
         "the passphrase file {path} can be read by others (mode {mode:04o}); if nobody else has \
-         read it, run: chmod 600 {path}"
+         read it, run: chmod 600 {}",
+        quoted(.path)
     )]
     ReadableByOthers {
         /// The file.

@@ -24,7 +24,10 @@ pub fn made(path: &Path) -> Result<(TlsFiles, Pin), Error> {
     }
     let open = File::open(path).and_then(|file| fogbank_env::open_to_others(&file));
     if let Some(mode) = open.map_err(|e| unusable(e.to_string()))? {
-        return Err(unusable(format!("others can read it (mode {mode:04o}); run: chmod 600")));
+        return Err(unusable(format!(
+            "others can read it (mode {mode:04o}); run: chmod 600 {}",
+            fogbank_env::quoted(path)
+        )));
     }
     let certificate =
         CertificateDer::from_pem_file(path).map_err(|error| unusable(error.to_string()))?;

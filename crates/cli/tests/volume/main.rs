@@ -11,6 +11,7 @@ mod file_system;
 mod invitation;
 mod kill;
 mod mounted;
+mod pasted;
 mod postgres;
 mod recorded;
 #[allow(dead_code)] // `server` needs its type only

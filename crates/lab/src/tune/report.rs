@@ -79,11 +79,8 @@ impl Report<'_> {
         say!("");
         let (latency_ms, latency_max_ms) = proposal.latency_ms();
         line("proposal", proposal.flags().join(" "));
-        let store = if self.link.is_instant() { "" } else { " --store <URL>" };
-        line(
-            "  paste",
-            format!("fogbank serve --data <DIR>{store} {}", proposal.flags().join(" ")),
-        );
+        let store = if self.link.is_instant() { "" } else { " --store URL" };
+        line("  paste", format!("fogbank serve --data DIR{store} {}", proposal.flags().join(" ")));
         line("  link", self.link.words());
         if proposal.config.xor {
             line(
