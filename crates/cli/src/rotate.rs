@@ -22,7 +22,7 @@ use std::path::Path;
 
 use fogbank::args::{RotateKeyArgs, ShapeArgs, StoreArgs};
 use fogbank::backup::{back_up, check_second_store, unread};
-use fogbank::{Error, OpenOptions, Place, Result, lock_trusted_side};
+use fogbank::{Error, OpenOptions, Place, Result, check_access, lock_trusted_side};
 use fogbank_durable::BackupReader;
 use fogbank_env::{Purpose, Randomness, quoted};
 use fogbank_process::say;
@@ -49,6 +49,7 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
         ));
     }
     new.check_free(&[])?;
+    check_access(&new.store_url())?;
     let (random, key) = (randomness()?, passing_key(&randomness()?));
     let second = args.to_second_store.as_deref();
     let file = nameless(&old.trusted(), "rotating")?;

@@ -204,6 +204,7 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
             "the new site would lie where the old one is; say another place with --to-store".into(),
         ));
     }
+    new.check_free(&args.to_store)?;
     // Nothing is sent to the new site before the last message to the old one.
     let passing = passing_key(&randomness()?);
     let file = nameless(old.trusted(), "rotating")?;

@@ -19,12 +19,14 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufReader, Read, Seek, Write};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fogbank_durable::{BackupError, BackupReader, BackupWriter, Section};
 use fogbank_env::Randomness;
 use fogbank_oram::{Address, Scanned, Unverified};
 use fogbank_seal::MasterKey;
+use fogbank_store::Store;
 use fogbank_txn::{FIRST_SECTION_TAG, Key, Moved, Moving};
 
 use crate::config::StoreConfig;
@@ -258,8 +260,12 @@ impl OpenOptions {
             config.check_room(self.place())?;
         }
         let folders = NewFolders::of(self.place());
-        let filled = self.fill_volume(&config, backup, progress).await;
-        filled.inspect_err(|_| folders.go())
+        let (asking, mut asked) = (self.clone(), None);
+        let filled = self.fill_volume(&config, backup, &mut asked, progress).await;
+        match filled {
+            Err(error) => Err(folders.after(error, &asking, asked.as_deref()).await),
+            filled => filled,
+        }
     }
 
     /// A marker says that it is not whole until it is.
@@ -267,9 +273,11 @@ impl OpenOptions {
         self,
         config: &VolumeConfig,
         mut backup: BackupReader<R>,
+        asked: &mut Option<Arc<dyn Store>>,
         progress: &mut Progress<'_>,
     ) -> Result<()> {
         let target = self.fill_target(&[], false).await?;
+        *asked = Some(target.store.clone());
         let volume = open_at(self, target.sides(), Some(config), Flow::default()).await?;
         let block_bytes = config.block_bytes();
         let mut section = Vec::new().into_iter();

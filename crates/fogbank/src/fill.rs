@@ -31,6 +31,7 @@ use fogbank_txn::SharedVault;
 use crate::config::StoreConfig;
 use crate::engines::ring;
 use crate::error::{Error, Result};
+use crate::new_folder::NewFolders;
 use crate::open::{FillTarget, OpenOptions};
 use crate::registers::RegisterPlace;
 
@@ -83,7 +84,29 @@ impl<'a, 'p> Fill<'a, 'p> {
         if !goes_on {
             options.check_room(config)?;
         }
-        let target = options.fill_target(note, goes_on).await?;
+        let folders = (!goes_on).then(|| NewFolders::of(options.place()));
+        let (asking, mut asked) = (options.clone(), None);
+        let begun = async {
+            let target = options.fill_target(note, goes_on).await?;
+            asked = Some(target.store.clone());
+            Self::begin_at(target, options, config, passed, progress).await
+        };
+        let begun = begun.await;
+        match (begun, folders) {
+            (Err(error), Some(folders)) => {
+                Err(folders.after(error, &asking, asked.as_deref()).await)
+            }
+            (begun, _) => begun,
+        }
+    }
+
+    async fn begin_at(
+        target: FillTarget,
+        options: OpenOptions,
+        config: &StoreConfig,
+        passed: u64,
+        progress: &'a mut Progress<'p>,
+    ) -> Result<Self> {
         if target.claimed.as_ref().is_some_and(|claimed| *claimed != config.encode()) {
             return Err(Error::Usage(
                 "the store was begun with another shape; say the same one again, or remove both \

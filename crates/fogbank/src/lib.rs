@@ -59,5 +59,5 @@ pub use fogbank_env::counted;
 pub use fogbank_txn::{Key, KeyRange, Proxy, Record, Stat, Transaction, Uptime};
 pub use open::OpenOptions;
 pub use opened::{AtRest, Opened, Recovery, Resting};
-pub use place::{Place, across_a_link, check_url, lock_trusted_side, open_store};
+pub use place::{Place, across_a_link, check_access, check_url, lock_trusted_side, open_store};
 pub use stored::{Presence, Stored, presence, presence_at};

@@ -3,15 +3,29 @@
 //!
 //! Files that the same command names, such as a password beside the store, may be there. So may
 //! `lost+found`, which every new file system has. A folder in which a store was once begun is ours.
+//!
+//! If nothing comes of it, nothing is left ([`NewFolders`]).
 
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use fogbank_durable::Vault;
+use fogbank_env::{FolderLock, Purpose};
+use fogbank_store::Store;
+
 use crate::error::{Error, Result};
+use crate::open::OpenOptions;
 use crate::place::Place;
+use crate::registers::RegisterPlace;
 use crate::side_check::leads_to;
 
 /// What else may be in the folder of a new store.
 const NOBODYS: &str = "lost+found";
+
+/// Names on the trusted side.
+const KEY: &str = "key";
+const LOCK: &str = "lock";
 
 /// How many names an error tells.
 const TOLD_MAX: usize = 3;
@@ -23,7 +37,7 @@ impl Place {
     /// # Errors
     /// [`Error::Usage`], with names of what is there.
     pub fn check_free(&self, named: &[Option<&Path>]) -> Result<()> {
-        let begun = self.trusted().join("lock").exists();
+        let begun = self.trusted().join(LOCK).exists();
         if begun || self.knows_a_store() {
             return Ok(());
         }
@@ -45,11 +59,15 @@ impl Place {
     }
 }
 
-/// Folders that a command makes for a new store. They go again if it is refused before there is a
-/// key: nothing of a store is in them then.
+/// What a command makes for something new: its trusted side, and folders. It goes again if the
+/// command is refused before there is anything, so that the same command, put right, is not refused
+/// for what the first one left. What was there before stays, and so does all beside a key that may
+/// be the key of something.
 pub(crate) struct NewFolders {
-    key: PathBuf,
-    /// Those that hold nothing but what the command makes.
+    trusted: PathBuf,
+    /// Names of what was on the trusted side before.
+    before: BTreeSet<OsString>,
+    /// Folders that hold nothing but what the command makes.
     whole: Vec<PathBuf>,
     /// Those around them, from the innermost.
     around: Vec<PathBuf>,
@@ -58,25 +76,96 @@ pub(crate) struct NewFolders {
 impl NewFolders {
     /// Those that are not there yet.
     pub(crate) fn of(place: &Place) -> Self {
-        let is_new = |folder: &PathBuf| !folder.exists();
-        let whole = [Some(place.trusted()), place.store_folder()];
-        let whole = whole.into_iter().flatten().filter(is_new).collect();
-        let data = std::path::absolute(&place.data).unwrap_or_else(|_| place.data.clone());
-        let around = data.ancestors().map(Path::to_owned).take_while(is_new).collect();
-        Self { key: place.trusted().join("key"), whole, around }
+        Self::at(&place.data, place.store_folder())
     }
 
-    /// They go, as far as that can be.
-    pub(crate) fn go(self) {
-        if self.key.exists() {
+    /// The same of a trusted side in `data`, and of a cloud side in a folder, if it is in one.
+    pub(crate) fn at(data: &Path, store: Option<PathBuf>) -> Self {
+        let is_new = |folder: &PathBuf| !folder.exists();
+        let trusted = data.join("proxy");
+        let before = names(&trusted);
+        let whole = [Some(trusted.clone()), store].into_iter().flatten().filter(is_new).collect();
+        let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+        let around = data.ancestors().map(Path::to_owned).take_while(is_new).collect();
+        Self { trusted, before, whole, around }
+    }
+
+    /// The same after an `error` of what makes a store or opens one, which has got as far as the
+    /// cloud side `asked`; the error.
+    pub(crate) async fn after(
+        self,
+        error: Error,
+        options: &OpenOptions,
+        asked: Option<&dyn Store>,
+    ) -> Error {
+        let is_of_nothing = match asked {
+            // Nobody knows what is there, and the same command goes on.
+            _ if matches!(error, Error::Absent(_)) || !self.trusted.join(KEY).exists() => false,
+            Some(asked) => options.is_of_nothing(asked).await.unwrap_or(false),
+            None => false,
+        };
+        self.go(is_of_nothing);
+        error
+    }
+
+    /// They go, as far as that can be. If a key was made meanwhile, only if it `is_of_nothing`:
+    /// nothing that could be opened by it was ever finished.
+    pub(crate) fn go(self, is_of_nothing: bool) {
+        let key_is_new = !self.before.contains(OsStr::new(KEY));
+        let has_key = self.trusted.join(KEY).exists();
+        if has_key && !(key_is_new && is_of_nothing) {
             return;
         }
-        for folder in self.whole {
+        if self.trusted.exists() {
+            // Whoever else is at it makes something of its own here.
+            let Ok(Some(_lock)) = FolderLock::take(&self.trusted) else { return };
+            self.remove();
+        } else {
+            self.remove();
+        }
+    }
+
+    fn remove(&self) {
+        let mut made: Vec<_> = names(&self.trusted).difference(&self.before).cloned().collect();
+        made.sort_by_key(|name| name == KEY); // last: what is left without it could not be named
+        for path in made.into_iter().filter(|name| name != LOCK).map(|name| self.trusted.join(name))
+        {
+            let gone = match path.is_dir() {
+                true => std::fs::remove_dir_all(&path),
+                false => std::fs::remove_file(&path),
+            };
+            if gone.is_err() {
+                return;
+            }
+        }
+        for folder in &self.whole {
             let _not_made = std::fs::remove_dir_all(folder);
         }
-        for folder in self.around {
+        for folder in &self.around {
             let _holds_more = std::fs::remove_dir(folder);
         }
+    }
+}
+
+fn names(folder: &Path) -> BTreeSet<OsString> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).collect()
+}
+
+impl OpenOptions {
+    /// Whether nothing was ever committed by the key that is here: the register, which the cloud
+    /// cannot change, knows no more than that a store was to be made, and the cloud shows none.
+    async fn is_of_nothing(&self, asked: &dyn Store) -> Result<bool> {
+        if Vault::claimed_config(asked).await?.is_some() {
+            return Ok(false);
+        }
+        let (clock, randomness) = (self.own_clock(), self.randomness()?);
+        let mut unused = randomness.stream(Purpose::MasterKey);
+        let key = self.place().trusted().join(KEY);
+        let master = fogbank_seal::load_or_create(&key, &mut unused, false)
+            .map_err(|e| Error::CannotUse(e.to_string()))?;
+        let register = RegisterPlace::of(self.place())?.register(&master, &randomness, &clock)?;
+        Ok(register.read().await?.is_none_or(|known| known.sequence == 0))
     }
 }
 

@@ -30,6 +30,7 @@ use crate::dashboard::{Live, Watched};
 use crate::engines::ring;
 use crate::error::{Error, Result};
 use crate::fill::{MARKER, NOTED};
+use crate::new_folder::NewFolders;
 use crate::object_default::shape_for;
 use crate::opened::{Opened, Recovery};
 use crate::place::{Place, across_a_link, check_url, lock_trusted_side};
@@ -184,8 +185,20 @@ impl OpenOptions {
     /// # Errors
     /// By blame, see [`Error`]; a store that cannot be opened is left as it was.
     pub async fn open(self) -> Result<Opened> {
-        let sides = self.sides().await?;
-        self.open_at(sides).await
+        let folders = (!self.existing).then(|| NewFolders::of(&self.place));
+        let (asking, mut asked) = (self.clone(), None);
+        let opened = async {
+            let sides = self.sides().await?;
+            asked = Some(sides.bare.clone());
+            self.open_at(sides).await
+        };
+        let opened = opened.await;
+        match (opened, folders) {
+            (Err(error), Some(folders)) => {
+                Err(folders.after(error, &asking, asked.as_deref()).await)
+            }
+            (opened, _) => opened,
+        }
     }
 
     /// The same where both sides are there.
@@ -330,6 +343,12 @@ impl OpenOptions {
         let marker = trusted.join(MARKER);
         if goes_on {
             // Below: what is there is what was begun.
+        } else if marker.exists() {
+            return Err(Error::Usage(format!(
+                "{} holds a store that was not filled to its end: choose another --data and \
+                 another --store for the new one, or remove both sides of that one first",
+                self.place.data.display()
+            )));
         } else if let Some(file) =
             ["key", "register", "registers"].iter().find(|file| trusted.join(file).exists())
         {
@@ -487,7 +506,7 @@ impl OpenOptions {
     }
 
     /// The clock to run by.
-    fn own_clock(&self) -> Arc<dyn Clock> {
+    pub(crate) fn own_clock(&self) -> Arc<dyn Clock> {
         self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()))
     }
 

@@ -264,6 +264,18 @@ pub fn check_url(url: &str) -> Result<()> {
     checked.map_err(of_store)
 }
 
+/// The same, and whatever it names on this machine: what can be told before anybody is asked.
+///
+/// # Errors
+/// As [`open_store`].
+pub fn check_access(url: &str) -> Result<()> {
+    check_url(url)?;
+    match across_a_link(url) {
+        true => Address::parse(url).and_then(|address| address.load()).map(drop).map_err(of_store),
+        false => Ok(()),
+    }
+}
+
 fn unknown(scheme: &str) -> Error {
     Error::Usage(format!("{scheme:?} begins no store URL that this build knows: {STORE_URLS}"))
 }

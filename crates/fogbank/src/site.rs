@@ -28,7 +28,7 @@ use fogbank_durable::Suspicion;
 use fogbank_durable::shared::{
     Compared, FileSeen, Seen, SeenRegister, Site, SiteParameters, Superblock,
 };
-use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock};
+use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock, quoted};
 use fogbank_oram::ImmediateEngine;
 use fogbank_oram::hierarchy::{HierarchyEngine, schedule_of};
 use fogbank_seal::{MasterKey, StoreId};
@@ -38,7 +38,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::place::{lock_trusted_side, of_store, open_store};
+use crate::new_folder::NewFolders;
+use crate::place::{check_access, lock_trusted_side, of_new, of_store, open_store};
 use crate::recording::Recording;
 use crate::side_check::check_apart;
 pub use reading::SiteShape;
@@ -175,7 +176,8 @@ impl SitePlace {
         self.make(store, parameters, finish).await
     }
 
-    /// Begins a site and has it finished; what a stop has left is gone on with.
+    /// Begins a site and has it finished; what a stop has left is gone on with. What is refused
+    /// before there is anything at `store` leaves nothing here.
     async fn make(
         &self,
         store: &str,
@@ -183,34 +185,96 @@ impl SitePlace {
         finish: impl AsyncFnOnce(Site, &DepartureGrid) -> Result<()>,
     ) -> Result<()> {
         schedule_of(&parameters)?;
+        let (folders, mut is_of_nothing) = (self.folders(store), false);
+        let made = self.make_in(store, parameters, finish, &mut is_of_nothing).await;
+        made.inspect_err(|_| folders.go(is_of_nothing))
+    }
+
+    /// The same; says of a key that it made whether nothing was made by it.
+    async fn make_in(
+        &self,
+        store: &str,
+        parameters: SiteParameters,
+        finish: impl AsyncFnOnce(Site, &DepartureGrid) -> Result<()>,
+        is_of_nothing: &mut bool,
+    ) -> Result<()> {
         let (_lock, random) = self.begin(store)?;
-        let mut stream = random.stream(Purpose::MasterKey);
-        let (noted, is_new) = match self.noted() {
-            // What a stop has left of one that was never finished is gone on with.
-            Ok(noted) if noted.store == store => (noted, false),
-            _ if self.is_there() || self.key().exists() => return Err(self.is_taken()),
-            _ => {
-                let id = StoreId::draw(&mut random.stream(Purpose::Incarnation));
-                (Noted { format: FORMAT, id: hex(&id), store: store.to_owned() }, true)
-            }
-        };
+        let begun = self.begun_at(store)?;
+        let (at, clock) = open_site_store(store).await.map_err(of_new)?;
+        let is_new = begun.is_none();
+        if is_new && Site::is_begun(&at).await? {
+            return Err(is_used(store));
+        }
+        let noted = begun.unwrap_or_else(|| {
+            let id = StoreId::draw(&mut random.stream(Purpose::Incarnation));
+            Noted { format: FORMAT, id: hex(&id), store: store.to_owned() }
+        });
         self.note(&noted)?;
+        let mut stream = random.stream(Purpose::MasterKey);
         let master = fogbank_seal::load_or_create(&self.key(), &mut stream, true)
             .map_err(|e| Error::CannotUse(e.to_string()))?;
-        let (at, clock) = open_site_store(store).await?;
         let mut salts = random.split(1).stream(Purpose::Incarnation);
-        let begun = Site::begin(&at, (&master, noted.id()?), parameters, &mut salts).await;
-        if is_new && matches!(begun, Err(fogbank_durable::Error::Exists)) {
-            // There is another's: this key and this id are of no site.
-            for file in [SITE, KEY] {
-                let path = self.0.join(file);
-                let cannot = |e| Error::CannotUse(format!("{}: {e}", path.display()));
-                std::fs::remove_file(&path).map_err(cannot)?;
+        let site = match Site::begin(&at, (&master, noted.id()?), parameters, &mut salts).await {
+            Ok(site) => site,
+            Err(error) => {
+                *is_of_nothing = is_new
+                    && match error {
+                        // Another was faster.
+                        fogbank_durable::Error::Exists => true,
+                        // Nobody knows what is there, and the same command goes on.
+                        fogbank_durable::Error::Absent(_) => false,
+                        _ => Site::is_begun(&at).await.is_ok_and(|is_begun| !is_begun),
+                    };
+                return Err(match error {
+                    fogbank_durable::Error::Exists if !is_new => self.is_another(store),
+                    fogbank_durable::Error::Exists => is_used(store),
+                    error => error.into(),
+                });
             }
-        }
+        };
         let quantum = Duration::from_micros(parameters.quantum_us.into());
-        finish(begun?, &DepartureGrid::new(clock, quantum)).await?;
+        finish(site, &DepartureGrid::new(clock, quantum)).await?;
         self.sees(&at, &master, &noted).await
+    }
+
+    /// Refuses a place where no site can be made, as far as this side can tell. Nothing is opened.
+    ///
+    /// # Errors
+    /// [`Error::Usage`], as [`SitePlace::create`] has it.
+    pub fn check_free(&self, store: &str) -> Result<()> {
+        check(store)?;
+        check_access(store)?;
+        check_apart("--data", Some(&self.0), store)?;
+        self.begun_at(store).map(drop)
+    }
+
+    /// What a stop has left of a site at `store` that was never finished, if there is any.
+    fn begun_at(&self, store: &str) -> Result<Option<Noted>> {
+        let data = self.data().display();
+        match self.noted() {
+            Ok(noted) if self.0.join(SEEN).exists() => Err(Error::Usage(format!(
+                "{data} is a client of the site {} already: fogbank site serve --data {} serves \
+                 it; for a new site choose another --data, and a tenant that holds none",
+                noted.id,
+                quoted(self.data())
+            ))),
+            Ok(noted) if noted.store == store => Ok(Some(noted)),
+            Ok(noted) => Err(Error::Usage(format!(
+                "a site at {} was begun in {data} and not finished: say that --store again, which \
+                 goes on, or choose another --data",
+                noted.store
+            ))),
+            _ => self.check_new().map(|()| None),
+        }
+    }
+
+    /// What a command makes here that makes a client.
+    fn folders(&self, store: &str) -> NewFolders {
+        let folder = match store.parse() {
+            Ok(StoreUrl::File(folder)) => Some(folder),
+            _ => None,
+        };
+        NewFolders::at(self.data(), folder)
     }
 
     /// Makes this folder a client of the site `id` at `store`, whose key is `master`.
@@ -220,10 +284,23 @@ impl SitePlace {
     /// key and the id.
     pub async fn join(&self, store: &str, master: &MasterKey, id: &str) -> Result<SiteStatus> {
         let noted = Noted { format: FORMAT, id: id.to_owned(), store: store.to_owned() };
+        let (folders, mut is_new) = (self.folders(store), false);
+        let joined = self.join_in(noted, master, &mut is_new).await;
+        // The key is a copy, and what was noted is what was said.
+        joined.inspect_err(|_| folders.go(is_new))
+    }
+
+    async fn join_in(
+        &self,
+        noted: Noted,
+        master: &MasterKey,
+        is_new: &mut bool,
+    ) -> Result<SiteStatus> {
         let of_site = noted.id()?;
-        let (_lock, _) = self.begin(store)?;
+        let (_lock, _) = self.begin(&noted.store)?;
         self.check_new()?;
-        let (at, _) = open_site_store(store).await?;
+        *is_new = true;
+        let (at, _) = open_site_store(&noted.store).await.map_err(of_new)?;
         Site::look(at.clone(), (master, of_site)).await.map_err(of_another)?;
         fogbank_seal::write_key(&self.key(), master)
             .map_err(|e| Error::CannotUse(e.to_string()))?;
@@ -382,6 +459,17 @@ impl SitePlace {
         }
     }
 
+    /// Of the key that is here, and not what was to be gone on with.
+    fn is_another(&self, store: &str) -> Error {
+        Error::Usage(format!(
+            "what was begun in {0} at {store} is finished, or was begun with another size: fogbank \
+             site status --data {1} tells; for a new site choose another --data, and a tenant that \
+             holds none",
+            self.data().display(),
+            quoted(self.data())
+        ))
+    }
+
     fn is_taken(&self) -> Error {
         Error::Usage(format!(
             "{} holds a store or a client of a site already; choose another --data",
@@ -428,6 +516,15 @@ fn of_another(error: fogbank_durable::Error) -> Error {
         ),
         error => error.into(),
     }
+}
+
+/// Where a site was to be made, there is one, or the beginning of one.
+fn is_used(store: &str) -> Error {
+    Error::Usage(format!(
+        "there is a site already at {store}, of another key than any here: to become a client of \
+         it, have one of its clients invite you (fogbank site invite) and say fogbank site join; \
+         for a new site take a tenant that holds none (fogbank-cloud tenant add NAME)"
+    ))
 }
 
 /// What it means that there is no site, where this client may have seen one.
@@ -485,7 +582,7 @@ fn lock_folder(url: &str) -> Result<Option<FolderLock>> {
         Some(lock) => Ok(Some(lock)),
         None => Err(Error::CannotUse(format!(
             "another client has this site open, and in a folder there can be one at a time: {}; \
-             several              meet at a fogbank-cloud",
+             several meet at a fogbank-cloud",
             folder.display()
         ))),
     }

@@ -14,6 +14,7 @@ mod mounted;
 mod pasted;
 mod postgres;
 mod recorded;
+mod refused;
 #[allow(dead_code)] // `server` needs its type only
 #[path = "../clients/resp.rs"]
 mod resp;

@@ -54,6 +54,14 @@ impl Site {
         Ok(store.blob_get(&Object::Superblock(1).to_string()).await?.is_none())
     }
 
+    /// Whether a site was ever begun there, by whatever key.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn is_begun(store: &Arc<dyn Store>) -> Result<bool> {
+        Ok(store.blob_get(&Object::Header.to_string()).await?.is_some())
+    }
+
     /// Makes a site, all of whose blocks hold zeros.
     ///
     /// # Errors

@@ -188,13 +188,17 @@ async fn open(options: OpenOptions, new: Option<&VolumeConfig>, flow: Flow) -> R
     }
     let folders = new.map(|_| NewFolders::of(options.place()));
     let place = options.place().clone();
+    let (asking, mut asked) = (options.clone(), None);
     let opened = async {
         let sides = options.sides().await?;
+        asked = Some(sides.bare.clone());
         open_at(options, sides, new, flow).await
     };
-    opened.await.map_err(|error| place.advised(error)).inspect_err(|_| {
-        folders.into_iter().for_each(NewFolders::go);
-    })
+    let opened = match (opened.await, folders) {
+        (Err(error), Some(folders)) => Err(folders.after(error, &asking, asked.as_deref()).await),
+        (opened, _) => opened,
+    };
+    opened.map_err(|error| place.advised(error))
 }
 
 pub(crate) async fn open_at(
@@ -205,8 +209,13 @@ pub(crate) async fn open_at(
 ) -> Result<Volume> {
     let config = match (&sides.claimed, new) {
         (Some(_), Some(_)) => {
+            let is_ours = match options.place().knows_a_store() {
+                true => ", and its key is here: fogbank volume serve opens it, if it is a volume",
+                false => "",
+            };
             return Err(Error::Usage(format!(
-                "there is a store at {} already; choose another --store for the new volume",
+                "there is a store at {} already{is_ours}; choose another --store for the new \
+                 volume",
                 options.place().store_url()
             )));
         }
