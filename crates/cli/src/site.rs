@@ -173,7 +173,7 @@ async fn backup(args: SiteBackupArgs) -> Result<()> {
     let write = async |file| {
         let bar = bar("backing up");
         let mut progress = |done, of| show(&bar, done, of);
-        let written = place.back_up(BufWriter::new(file), None, &mut progress).await;
+        let written = place.back_up(BufWriter::new(file), &mut progress).await;
         bar.finish_and_clear();
         let (file, blocks) = written?;
         Ok((kept(file, &args.to)?, blocks))
@@ -205,15 +205,24 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
         ));
     }
     new.check_free(&args.to_store)?;
+    if fogbank::across_a_link(&old_store) {
+        say_error!(
+            "all other clients of {} are told to end now: what they have acknowledged goes along, \
+             and they join the new site",
+            old.id()?
+        );
+    }
     // Nothing is sent to the new site before the last message to the old one.
     let passing = passing_key(&randomness()?);
     let file = nameless(old.trusted(), "rotating")?;
     let unwritten = |e: std::io::Error| Error::CannotUse(format!("the copy is not whole: {e}"));
     let bar = bar("reading the old site");
     let mut progress = |done, of| show(&bar, done, of);
-    let written = old.back_up(BufWriter::new(file), Some(&passing), &mut progress).await;
+    let mut others = 0;
+    let written = old.move_out(BufWriter::new(file), &passing, &mut others, &mut progress).await;
     bar.finish_and_clear();
-    let copy = written?.0.into_inner().map_err(|e| unwritten(e.into_error()))?;
+    tell_ended(others);
+    let copy = written?.into_inner().map_err(|e| unwritten(e.into_error()))?;
     let open = || {
         (&copy).rewind().map_err(unwritten)?;
         BackupReader::open(BufReader::new(&copy), &passing).map_err(unread)
@@ -229,6 +238,17 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
         ),
     );
     Ok(())
+}
+
+/// Says who was told to end.
+fn tell_ended(others: usize) {
+    if others > 0 {
+        let clients = counted(others, "other client", "other clients");
+        say_error!(
+            "{clients} had been at work a short while ago: each that still was has ended by now, \
+             and says why"
+        );
+    }
 }
 
 /// Makes a site of a backup.

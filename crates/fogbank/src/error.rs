@@ -20,6 +20,9 @@ pub enum Error {
     /// Another proxy has the store now.
     #[error("{0}")]
     Overtaken(String),
+    /// Another client moves the site elsewhere.
+    #[error("{0}")]
+    Moved(String),
     /// There was too little data for a check to say anything.
     #[error("{0}")]
     TooFewData(String),
@@ -58,7 +61,7 @@ impl Error {
             Self::Bug(_) => 70,
             Self::CannotUse(_) => 74,
             Self::Refused(_) => 77,
-            Self::Overtaken(_) => 78,
+            Self::Overtaken(_) | Self::Moved(_) => 78,
             Self::Interrupted => 130,
         }
     }
@@ -76,6 +79,11 @@ impl Error {
                  take the \
                  store back and stop the other. If the other is the one that should not run, stop \
                  it first"
+            }
+            Self::Moved(_) => {
+                "everything it has acknowledged goes along. When whoever moves the site has sent \
+                 you an invitation, join the new one with another --data (fogbank site join): do \
+                 not start this one again, unless the move has failed"
             }
             _ if !kept => "the store was in memory: what it held is gone",
             _ => "nothing that was acknowledged is lost; start again once the cause is gone",
@@ -117,6 +125,7 @@ impl From<fogbank_oram::Error> for Error {
                 Self::CloudLied(format!("{error}{next}"))
             }
             E::Fenced => Self::Overtaken(error.to_string()),
+            E::Moved => Self::Moved(error.to_string()),
             E::Register(reason) => Self::CannotUse(reason),
             E::Caller(reason) => Self::Usage(reason),
             E::Bug(reason) => Self::Bug(reason),
@@ -231,13 +240,14 @@ mod tests {
 
     use super::*;
 
-    fn all() -> [Error; 12] {
+    fn all() -> [Error; 13] {
         let said = String::new;
         [
             Error::Usage(said()),
             Error::CheckFailed(said()),
             Error::CloudLied(said()),
             Error::Overtaken(said()),
+            Error::Moved(said()),
             Error::TooFewData(said()),
             Error::CannotUse(said()),
             Error::Absent(said()),

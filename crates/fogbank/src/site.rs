@@ -66,6 +66,14 @@ const KEY: &str = "key";
 #[derive(Debug, Clone)]
 pub struct SitePlace(PathBuf);
 
+/// What a client comes for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coming {
+    ToWork,
+    ToBuild,
+    ToMove,
+}
+
 /// A site that is joined.
 struct Joined {
     engine: HierarchyEngine,
@@ -351,7 +359,7 @@ impl SitePlace {
     /// # Errors
     /// [`Error::Usage`] if there is such a file already; by blame.
     pub async fn open_recorded(&self, record: Option<&Path>) -> Result<Disk> {
-        Ok(self.join_engine(record, false).await?.into_disk())
+        Ok(self.join_engine(record, Coming::ToWork).await?.into_disk())
     }
 
     /// The same for a machine that is there to build for others (`fogbank_oram::hierarchy`,
@@ -367,10 +375,10 @@ impl SitePlace {
                     .into(),
             ));
         }
-        Ok(self.join_engine(record, true).await?.into_disk())
+        Ok(self.join_engine(record, Coming::ToBuild).await?.into_disk())
     }
 
-    async fn join_engine(&self, record: Option<&Path>, builds: bool) -> Result<Joined> {
+    async fn join_engine(&self, record: Option<&Path>, coming: Coming) -> Result<Joined> {
         let (noted, random) = (self.noted()?, randomness()?);
         check_apart("--record", record, &noted.store)?;
         let lock = lock_trusted_side(&self.0)?;
@@ -391,6 +399,7 @@ impl SitePlace {
             None => None,
         };
         let seen = recording.as_ref().map_or(bare.clone(), |of| of.store(bare.clone()));
+        let builds = coming == Coming::ToBuild;
         let site = Site::join_as(patient(seen, &clock), keys, builds, &mut salts).await;
         let site = site.map_err(|error| gone(error, has_seen))?;
         let parameters = site.parameters();
@@ -400,7 +409,10 @@ impl SitePlace {
         let log = recording.as_ref().map_or(log.clone(), |recording| recording.log(log));
         let quantum = Duration::from_micros(parameters.quantum_us.into());
         let grid = DepartureGrid::new(clock.clone(), quantum);
-        let engine = HierarchyEngine::open(site, log, register, grid).await?;
+        let engine = match coming {
+            Coming::ToMove => HierarchyEngine::open_to_move(site, log, register, grid).await?,
+            _ => HierarchyEngine::open(site, log, register, grid).await?,
+        };
         Ok(Joined { engine, parameters, master, clock, recording, held: (lock, alone) })
     }
 

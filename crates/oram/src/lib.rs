@@ -73,6 +73,13 @@ pub enum Error {
     /// Another proxy has taken the store over: this one has stopped and changed nothing since.
     #[error("another proxy has opened this store; this one has stopped")]
     Fenced,
+    /// Another client moves the site elsewhere: this one has stopped, and all that it has answered
+    /// goes along.
+    #[error(
+        "another client moves this site to a new one that has another key (fogbank site \
+         rotate-key); this one has stopped"
+    )]
+    Moved,
     /// The trusted side cannot be used, the freshness register or a disk: nothing more is read or
     /// acknowledged.
     #[error("{0}")]

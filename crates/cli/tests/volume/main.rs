@@ -11,6 +11,7 @@ mod file_system;
 mod invitation;
 mod kill;
 mod mounted;
+mod moved;
 mod pasted;
 mod postgres;
 mod recorded;

@@ -129,7 +129,7 @@ mod tests {
         }
         disk.close().await.unwrap();
         assert_eq!(old.verify(&mut |_, _| {}).await.unwrap(), 22);
-        let (file, blocks) = old.back_up(Vec::new(), None, &mut |_, _| {}).await.unwrap();
+        let (file, blocks) = old.back_up(Vec::new(), &mut |_, _| {}).await.unwrap();
         assert_eq!(blocks, 22);
         // It takes the old key, and all of the file; what was begun is no site meanwhile.
         let (old_key, new) = (key(&old).unwrap(), place("new"));

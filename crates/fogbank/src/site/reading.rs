@@ -11,7 +11,7 @@ use fogbank_oram::{Address, Scanned};
 use fogbank_seal::MasterKey;
 use serde::{Deserialize, Serialize};
 
-use super::{Joined, SitePlace, randomness};
+use super::{Coming, Joined, SitePlace, randomness};
 use crate::backup::{Copy, unwritten};
 use crate::error::Result;
 use crate::fill::Progress;
@@ -54,15 +54,15 @@ impl SitePlace {
     /// # Errors
     /// [`Error::CloudLied`] if anything is not what was written.
     pub async fn verify(&self, progress: &mut Progress<'_>) -> Result<u64> {
-        let joined = self.join_engine(None, false).await?;
+        let joined = self.join_engine(None, Coming::ToWork).await?;
         let mut nothing = Nothing(progress);
         let blocks = scan(&joined, &mut nothing).await?;
         joined.close().await?;
         Ok(blocks)
     }
 
-    /// Writes all that the site holds to `file`, sealed by a key, or by its own; the file, and how
-    /// many blocks are in it.
+    /// Writes all that the site holds to `file`, sealed by its key; the file, and how many blocks
+    /// are in it.
     ///
     /// # Errors
     /// [`Error::CloudLied`] if the site does not verify, [`Error::CannotUse`] if the file cannot be
@@ -70,22 +70,47 @@ impl SitePlace {
     pub async fn back_up<W: Write + Send>(
         &self,
         file: W,
-        key: Option<&MasterKey>,
         progress: &mut Progress<'_>,
     ) -> Result<(W, u64)> {
-        let joined = self.join_engine(None, false).await?;
-        let (key, shape) = (key.unwrap_or(&joined.master), joined.shape().encode());
-        let writer = BackupWriter::begin(file, key, &shape, &randomness()?);
-        let mut copy = Copy::new(writer.map_err(unwritten)?, progress);
-        let scanned = scan(&joined, &mut copy).await;
-        let (blocks, failed) = match scanned {
-            Ok(blocks) => (blocks, None),
-            Err(error) => (0, Some(error)),
-        };
-        let file = copy.end(failed)?;
-        joined.close().await?;
-        Ok((file, blocks))
+        let joined = self.join_engine(None, Coming::ToWork).await?;
+        copy(joined, file, None, progress).await
     }
+
+    /// The same for a site that moves, sealed by another key: all `others` that are at work end by
+    /// [`crate::Error::Moved`] before it is read, and what they have acknowledged is in it.
+    ///
+    /// # Errors
+    /// As [`SitePlace::back_up`].
+    pub async fn move_out<W: Write + Send>(
+        &self,
+        file: W,
+        key: &MasterKey,
+        others: &mut usize,
+        progress: &mut Progress<'_>,
+    ) -> Result<W> {
+        let joined = self.join_engine(None, Coming::ToMove).await?;
+        *others = joined.engine.others();
+        Ok(copy(joined, file, Some(key), progress).await?.0)
+    }
+}
+
+async fn copy<W: Write + Send>(
+    joined: Joined,
+    file: W,
+    key: Option<&MasterKey>,
+    progress: &mut Progress<'_>,
+) -> Result<(W, u64)> {
+    let (key, shape) = (key.unwrap_or(&joined.master), joined.shape().encode());
+    let writer = BackupWriter::begin(file, key, &shape, &randomness()?);
+    let mut copy = Copy::new(writer.map_err(unwritten)?, progress);
+    let scanned = scan(&joined, &mut copy).await;
+    let (blocks, failed) = match scanned {
+        Ok(blocks) => (blocks, None),
+        Err(error) => (0, Some(error)),
+    };
+    let file = copy.end(failed)?;
+    joined.close().await?;
+    Ok((file, blocks))
 }
 
 async fn scan(joined: &Joined, into: &mut dyn Scanned) -> Result<u64> {

@@ -132,6 +132,7 @@ impl Client {
                 seen_digest: client.follower.digest(),
                 query,
                 leaves,
+                moves: false,
                 builds: client.builds,
             }));
             Ok(())

@@ -24,6 +24,7 @@ use crate::immediate::events::{Events, Tells};
 pub struct HierarchyEngine {
     entrance: Entrance<(Nanos, Event)>,
     tells: Tells<Event>,
+    others: usize,
 }
 
 /// The schedule of a site of these parameters.
@@ -48,7 +49,28 @@ impl HierarchyEngine {
         seen: Arc<dyn SeenRegister>,
         grid: DepartureGrid,
     ) -> Result<Self> {
-        Self::open_with(site, (log, seen), grid, Canary::default()).await
+        Self::open_with(site, (log, seen), grid, (Canary::default(), false)).await
+    }
+
+    /// The same of a client that has come to move the site elsewhere: all others that are there end
+    /// by [`crate::Error::Moved`], and what they were told to be done is in what this one reads.
+    /// Who comes later is not told.
+    ///
+    /// # Errors
+    /// As for an access.
+    pub async fn open_to_move(
+        site: Site,
+        log: Arc<dyn Log>,
+        seen: Arc<dyn SeenRegister>,
+        grid: DepartureGrid,
+    ) -> Result<Self> {
+        Self::open_with(site, (log, seen), grid, (Canary::default(), true)).await
+    }
+
+    /// How many other sessions were at work when this one came: they had said something in the
+    /// epoch before, and not that they leave.
+    pub fn others(&self) -> usize {
+        self.others
     }
 
     /// One that leaks.
@@ -62,14 +84,14 @@ impl HierarchyEngine {
         grid: DepartureGrid,
         leak: super::canary::Leak,
     ) -> Result<Self> {
-        Self::open_with(site, (log, seen), grid, Canary::new(leak)).await
+        Self::open_with(site, (log, seen), grid, (Canary::new(leak), false)).await
     }
 
     async fn open_with(
         site: Site,
         (log, seen): (Arc<dyn Log>, Arc<dyn SeenRegister>),
         grid: DepartureGrid,
-        canary: Canary,
+        (canary, moves): (Canary, bool),
     ) -> Result<Self> {
         let parameters = site.parameters();
         let schedule = schedule_of(&parameters)?;
@@ -81,7 +103,7 @@ impl HierarchyEngine {
         let site = Arc::new(site.by_way_of(paced));
         let cells = || Cells::new(site.clone(), bare.clone(), schedule, &grid);
         let parts = (schedule, Arc::new(canary));
-        let joined = join(&site, &log, &grid, cells, parts, known.as_ref()).await?;
+        let joined = join(&site, &log, &grid, cells, parts, (known.as_ref(), moves)).await?;
         let Joined { client, cells, listener, superblock, effects } = joined;
         // 2. Who listens, and who serves.
         let public_time = Nanos::from(parameters.public_ms) * 1_000_000;
@@ -93,6 +115,8 @@ impl HierarchyEngine {
         let fault = Arc::<Fault>::default();
         let now = grid.now();
         let follower = client.follower();
+        let living = follower.sessions.living(schedule.epoch.into());
+        let others = living.iter().filter(|session| **session != site.session()).count();
         let missing = (follower.replayed()..follower.length()).map(|place| (place, now));
         let mut state = State { superblock, ..State::default() };
         state.missing.extend(missing);
@@ -127,7 +151,7 @@ impl HierarchyEngine {
             _beside: beside,
         };
         let served = tokio::spawn(serving.run(effects));
-        Ok(Self { entrance: tells.clone().entrance(shape, fault, served), tells })
+        Ok(Self { entrance: tells.clone().entrance(shape, fault, served), tells, others })
     }
 
     /// Tells the task that serves, if it still does.

@@ -22,6 +22,9 @@ pub struct Entry {
     pub query: Option<(u32, Access)>,
     /// Whether it is the session's last: its client leaves. It asks for nothing then.
     pub leaves: bool,
+    /// Whether its client has come to move the site elsewhere: all others end. It asks for nothing
+    /// then.
+    pub moves: bool,
     /// Whether its session is one that builds. It says so itself, before it logs anything.
     pub builds: bool,
 }

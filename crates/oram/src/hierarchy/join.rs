@@ -51,7 +51,7 @@ const HIDDEN: Duration = Duration::from_secs(120);
 /// Objects that are fetched at once.
 const FETCHED_AT_ONCE: usize = 64;
 
-/// Joins; the client may have seen something of the site before.
+/// Joins; the client may have seen something of the site before, and may have come to move it.
 ///
 /// # Errors
 /// [`crate::Error::CloudLied`] if the site is not the one that it has seen, or is no site; by
@@ -62,7 +62,7 @@ pub async fn join(
     grid: &DepartureGrid,
     cells: impl Fn() -> Cells,
     (schedule, canary): (Schedule, Arc<Canary>),
-    seen: Option<&Seen>,
+    (seen, moves): (Option<&Seen>, bool),
 ) -> Result<Joined> {
     let (mut tries, turns) = (1, AtomicU64::new(0));
     loop {
@@ -71,7 +71,7 @@ pub async fn join(
         let newest = chain.first().map_or(0, |(superblock, _)| superblock.number);
         check_start(&schedule, &chain, seen)?;
         let (chain, turns, canary) = (&chain, &turns, &canary);
-        let place = At { site, log, grid, schedule, canary, chain, seen, turns };
+        let place = At { site, log, grid, schedule, canary, chain, seen, moves, turns };
         match place.join(cells()).await {
             Err(error) if tries < TRIES => {
                 let now = Superblock::newest(site, 1, None).await?;
@@ -109,13 +109,14 @@ struct At<'a> {
     /// The newest superblock and those before it.
     chain: &'a [(Superblock, Digest)],
     seen: Option<&'a Seen>,
+    moves: bool,
     /// Of this session's entries, which ask for nothing, so far.
     turns: &'a AtomicU64,
 }
 
 impl At<'_> {
     async fn join(&self, cells: Cells) -> Result<Joined> {
-        let Self { site, log, grid, schedule, canary, chain, seen, turns } = *self;
+        let Self { site, log, grid, schedule, canary, chain, seen, moves, turns } = *self;
         let hidden = || lied("a superblock is hidden");
         let of = |back: usize| chain.get(back).ok_or_else(hidden);
         let (newest, superblock) = of(0)?;
@@ -187,6 +188,7 @@ impl At<'_> {
             seen_digest: follower.digest(),
             query: None,
             leaves: false,
+            moves,
             builds: site.builds(),
         };
         let bytes = seal_entry(site, &greeting, block_bytes)?;

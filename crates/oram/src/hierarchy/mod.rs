@@ -29,8 +29,10 @@
 //! `engine`, `serving`, `listening`, `join` and `upkeep` carry out what the client says; `scan`
 //! reads all that there is.
 //!
-//! 9. A site that is made of what another held starts from an *image*: a bottom that is there from
-//!    the first query on (`image`).
+//! 9. A client that has come to move the site says so in its first entry. All others end when they
+//!    hear it: what they have answered stands before it in the log (decision 0109).
+//! 10. A site that is made of what another held starts from an *image*: a bottom that is there from
+//!     the first query on (`image`).
 //!
 //! # Invariants
 //!

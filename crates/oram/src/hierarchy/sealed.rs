@@ -16,9 +16,10 @@ use super::canary::Canary;
 use super::entry::{Entry, Found};
 use crate::{Access, Error, Result, lied};
 
-/// Of an entry without a query; and of one that is its session's last.
+/// Of an entry without a query; of one that is its session's last; of one that moves the site.
 const KIND_NONE: u8 = u8::MAX;
 const KIND_LAST: u8 = u8::MAX - 1;
+const KIND_MOVES: u8 = u8::MAX - 2;
 const TURN_BYTES: usize = 8;
 const DIGEST_BYTES: usize = 32;
 const HEAD_BYTES: usize = 8 + DIGEST_BYTES + 1 + 4 + 4 + 4;
@@ -40,6 +41,7 @@ pub fn seal_entry(site: &Site, entry: &Entry, block_bytes: usize) -> Result<Byte
             (kind, *address, offset, halves)
         }
         None if entry.leaves => (KIND_LAST, 0, 0, [&[][..], &[]]),
+        None if entry.moves => (KIND_MOVES, 0, 0, [&[][..], &[]]),
         None => (KIND_NONE, 0, 0, [&[][..], &[]]),
     };
     let mut plain = Vec::with_capacity(HEAD_BYTES + block_bytes);
@@ -66,13 +68,14 @@ pub async fn open_entry(site: &Site, stored: &[u8], block_bytes: usize) -> Resul
     let session = Sealer::of(sealed).map_err(|_| lied("an entry has no sealer"))?.session;
     let plain = site.open(&entry_bound(turn), sealed).await?;
     let parsed = parse(&plain, block_bytes);
-    let (seen, seen_digest, query, leaves) = parsed.ok_or_else(|| strange("an entry"))?;
+    let (seen, seen_digest, query, kind) = parsed.ok_or_else(|| strange("an entry"))?;
+    let (leaves, moves) = (kind == KIND_LAST, kind == KIND_MOVES);
     let builds = site.is_builder(session).await?;
     let turn = u64::from_le_bytes(*turn);
-    Ok(Entry { session, turn, seen, seen_digest, query, leaves, builds })
+    Ok(Entry { session, turn, seen, seen_digest, query, leaves, moves, builds })
 }
 
-type Parsed = (u64, [u8; DIGEST_BYTES], Option<(u32, Access)>, bool);
+type Parsed = (u64, [u8; DIGEST_BYTES], Option<(u32, Access)>, u8);
 
 fn parse(plain: &[u8], block_bytes: usize) -> Option<Parsed> {
     if plain.len() != HEAD_BYTES + block_bytes {
@@ -86,14 +89,14 @@ fn parse(plain: &[u8], block_bytes: usize) -> Option<Parsed> {
     let (length, bytes) = rest.split_first_chunk()?;
     let bytes = bytes.get(..u32::from_le_bytes(*length) as usize)?;
     let query = match *kind {
-        KIND_NONE | KIND_LAST => None,
+        KIND_NONE | KIND_LAST | KIND_MOVES => None,
         kind => {
             let journalled = (kind, u32::from_le_bytes(*offset), bytes);
             let access = Access::from_journal(journalled, block_bytes)?;
             Some((u32::from_le_bytes(*address), access))
         }
     };
-    Some((u64::from_le_bytes(*seen), *digest, query, *kind == KIND_LAST))
+    Some((u64::from_le_bytes(*seen), *digest, query, *kind))
 }
 
 /// A result as it is published.

@@ -204,6 +204,9 @@ impl Serving {
                     if self.state.sent.remove(&entry.turn) != Some(stored) {
                         return Err(Error::Fenced);
                     }
+                } else if entry.moves {
+                    // What is answered is before it in the log, and so goes along.
+                    return Err(Error::Moved);
                 }
                 let now = self.grid.now();
                 self.state.missing.insert(place, now);

@@ -93,7 +93,8 @@ mod tests {
 
     fn entry(session: u32, turn: u64, leaves: bool) -> Entry {
         let builds = session > 100;
-        Entry { session, turn, seen: 0, seen_digest: [0; 32], query: None, leaves, builds }
+        let (seen_digest, moves) = ([0; 32], false);
+        Entry { session, turn, seen: 0, seen_digest, query: None, leaves, moves, builds }
     }
 
     #[test]

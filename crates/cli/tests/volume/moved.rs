@@ -1,0 +1,55 @@
+//! A site that moves while another client is at work on it: that one ends and says what to do, and
+//! nothing that it was told to be kept stays behind.
+
+use crate::client::{BLOCK, Client};
+use crate::server::{Server, free_port};
+use crate::{fogbank, said};
+
+/// Another proxy, or another place, has what was served.
+const ELSEWHERE: i32 = 78;
+
+#[test]
+fn who_is_at_work_when_a_site_moves_ends_and_is_told_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let shown = |name: &str| at(name).display().to_string();
+    let done = |words: &[&str]| {
+        let told = fogbank(words);
+        assert!(told.status.success(), "{words:?}: {}", said(&told));
+        said(&told)
+    };
+    let (data, port) = (at("cloud"), free_port());
+    let (store, to) = (Server::cloud_tenant(&data, port), format!("file://{}", shown("next")));
+    let _cloud = Server::cloud(&data, port);
+    done(&["site", "create", "--data", &shown("one"), "--size", "1MiB", "--store", &store]);
+    let told = done(&["site", "status", "--data", &shown("one")]);
+    let id = told.lines().find_map(|line| line.strip_prefix("site ")).unwrap().to_owned();
+    let key = shown("one/proxy/key");
+    let join = ["--data", &shown("two"), "--id", &id, "--key", &key, "--store", &store];
+    done(&[&["site", "join"][..], &join].concat());
+    let mut two = Server::try_site(&at("two"), &at("socket"), &[]).unwrap();
+    let mut client = Client::connect(&at("socket")).unwrap();
+    for cookie in 0..5 {
+        client.write(cookie, cookie, &[cookie as u8 + 1; BLOCK]).unwrap();
+        assert_eq!(client.reply().unwrap(), cookie);
+    }
+    let rotated = ["--data", &shown("one"), "--to", &shown("moved"), "--to-store", &to];
+    let told = done(&[&["site", "rotate-key"][..], &rotated].concat());
+    assert!(told.contains("told to end") && told.contains("1 other client "), "{told}");
+    assert_eq!(two.wait().code(), Some(ELSEWHERE));
+    let told = two.last_words();
+    for words in ["moves this site", "fogbank site join", "goes along"] {
+        assert!(told.contains(words), "{told}");
+    }
+    // What it was told to be kept is in the new site.
+    let mut moved = Server::try_site(&at("moved"), &at("other"), &[]).unwrap();
+    let read = Client::connect(&at("other")).unwrap().read(0, 6).unwrap();
+    for (block, content) in read.chunks(BLOCK).enumerate() {
+        let expected = if block < 5 { block as u8 + 1 } else { 0 };
+        assert!(content.iter().all(|byte| *byte == expected), "{block}");
+    }
+    assert!(moved.terminate().success());
+    // If the move had failed, whoever goes on does so at the old one.
+    let mut two = Server::try_site(&at("two"), &at("socket"), &[]).unwrap();
+    assert!(two.terminate().success());
+}
