@@ -5,7 +5,7 @@
 //! into memory that is erased.
 
 use std::fs::File;
-use std::io::{Read, stdin};
+use std::io::{self, ErrorKind, Read, stdin};
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 /// [`Error::CannotUse`] if there is none; [`Error::Usage`] if the passphrase is another one.
 pub fn key(args: &KeyFileArgs) -> Result<MasterKey> {
     let given = args.passphrase_file.as_deref();
-    match read_key_file(&args.key).map_err(cannot_use)? {
+    match read_key_file(&args.key).map_err(|e| not_there(&args.key, e))? {
         KeyFile::Plain(_) if given.is_some() => Err(Error::Usage(format!(
             "{} is under no passphrase: leave --passphrase-file out",
             args.key.display()
@@ -62,10 +62,29 @@ pub fn cannot_use(error: KeyFileError) -> Error {
     }
 }
 
+/// A file that is named and is not there is a mistake in the command line.
+fn not_there(path: &Path, error: KeyFileError) -> Error {
+    match error {
+        KeyFileError::Io { source, .. } if is_absent(&source) => Error::Usage(format!(
+            "--key {}: {source}; give the path of what fogbank site invite wrote, or of a copy of \
+             the file proxy/key",
+            path.display()
+        )),
+        error => cannot_use(error),
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory)
+}
+
 fn unfit(error: PassphraseError) -> Error {
     use PassphraseError::{Empty, Io, NotText, ReadableByOthers, Short};
     match error {
         Empty | Short(_) | NotText => Error::Usage(error.to_string()),
+        Io { ref source, .. } if is_absent(source) => {
+            Error::Usage(format!("{error}; give the path of its file: --passphrase-file FILE"))
+        }
         ReadableByOthers { .. } | Io { .. } => Error::CannotUse(error.to_string()),
     }
 }

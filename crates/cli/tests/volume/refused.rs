@@ -192,6 +192,11 @@ fn who_joins_puts_right_what_was_mistyped() {
         join(code, &url, id, &key);
     }
     join(64, &right, &"0".repeat(32), &key);
+    // A file that is named and not there is the caller's mistake, and what to name is said.
+    for missing in [site.at("nothing"), format!("{key}/nothing"), one.clone()] {
+        let told = join(64, &right, id, &missing);
+        assert!(told.contains("fogbank site invite") && told.contains("proxy/key"), "{told}");
+    }
     join(0, &right, id, &key);
     // A tenant that is used: three ways on.
     let three = site.at("three");
