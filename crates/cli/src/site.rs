@@ -40,7 +40,7 @@ pub async fn run(command: SiteCommand) -> Result<()> {
     match command {
         SiteCommand::Plan(args) => crate::site_plan::run(&args),
         SiteCommand::Create(args) => create(args).await,
-        SiteCommand::Invite(args) => invite(&args),
+        SiteCommand::Invite(args) => invite(&args).await,
         SiteCommand::Join(args) => join(args).await,
         SiteCommand::Status(args) => status(&args).await,
         SiteCommand::Compare(args) => compare(&args).await,
@@ -66,7 +66,7 @@ async fn create(args: SiteCreateArgs) -> Result<()> {
     Ok(())
 }
 
-fn invite(args: &SiteInviteArgs) -> Result<()> {
+async fn invite(args: &SiteInviteArgs) -> Result<()> {
     let place = SitePlace::new(&args.client.data);
     let (id, store) = (place.id()?, place.store()?);
     check_apart("--to", Some(&args.to), &store)?;
@@ -75,7 +75,7 @@ fn invite(args: &SiteInviteArgs) -> Result<()> {
         return Err(Error::Usage(is_there));
     }
     let master = place.master()?;
-    let words = new_passphrase(args.passphrase_file.as_deref())?;
+    let words = new_passphrase(args.passphrase_file.as_deref()).await?;
     let mut stream = randomness()?.stream(Purpose::MasterKey);
     wrap_key(&args.to, &master, &words, Effort::USUAL, &mut stream).map_err(cannot_use)?;
     say!("wrote {}, which whoever has the passphrase joins by", args.to.display());
@@ -94,7 +94,7 @@ fn invite(args: &SiteInviteArgs) -> Result<()> {
 async fn join(args: SiteJoinArgs) -> Result<()> {
     let place = SitePlace::new(&args.client.data);
     place.check_new()?;
-    let master = key(&args.key)?;
+    let master = key(&args.key).await?;
     let status = place.join(&args.store, &master, &args.id).await?;
     say!("{} is a client of the site {}", args.client.data.display(), status.id);
     tell_site(&place, &status);
@@ -185,7 +185,7 @@ async fn backup(args: SiteBackupArgs) -> Result<()> {
 }
 
 async fn restore(args: SiteRestoreArgs) -> Result<()> {
-    let master = key(&args.key)?;
+    let master = key(&args.key).await?;
     let open = || {
         let file = File::open(&args.from)
             .map_err(|e| Error::Usage(format!("cannot read {}: {e}", args.from.display())))?;

@@ -235,7 +235,7 @@ pub fn kept(file: BufWriter<File>, path: &Path) -> Result<u64> {
 /// [`Error::Usage`] if there is a store at the place, [`Error::CheckFailed`] if the backup does not
 /// open by the key.
 pub async fn restore(args: RestoreArgs) -> Result<()> {
-    let master = crate::key_file::key(&args.key)?;
+    let master = crate::key_file::key(&args.key).await?;
     let file = File::open(&args.from)
         .map_err(|e| Error::Usage(format!("cannot read {}: {e}", args.from.display())))?;
     let backup = BackupReader::open(BufReader::new(file), &master).map_err(unread)?;

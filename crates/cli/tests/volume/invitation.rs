@@ -98,8 +98,16 @@ fn a_client_joins_by_a_key_under_a_passphrase() {
 fn typing(arguments: &[&str], typed: &str) -> (Option<i32>, String) {
     let quoted: Vec<String> = arguments.iter().map(|word| format!("'{word}'")).collect();
     let line = format!("{} site {}", env!("CARGO_BIN_EXE_fogbank"), quoted.join(" "));
+    let typed: Vec<String> = typed.lines().map(|line| format!("{line}\n")).collect();
+    let typed: Vec<&[u8]> = typed.iter().map(String::as_bytes).collect();
+    at_a_terminal(&line, &typed, || {})
+}
+
+/// What a shell's line comes to at a terminal, at which an answer is typed to each question; and
+/// this is done after the last one.
+fn at_a_terminal(line: &str, answers: &[&[u8]], then: impl FnOnce()) -> (Option<i32>, String) {
     let mut script = Command::new("script")
-        .args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"])
+        .args(["--quiet", "--return", "--flush", "--command", line, "/dev/null"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -107,8 +115,8 @@ fn typing(arguments: &[&str], typed: &str) -> (Option<i32>, String) {
     let mut keys = script.stdin.take().unwrap();
     let mut shown = std::io::BufReader::new(script.stdout.take().unwrap());
     let mut told = Vec::new();
-    // Each line when it has been asked for: the terminal is silent from then on.
-    for line in typed.lines() {
+    // Each when it has been asked for: the terminal is silent from then on.
+    for answer in answers {
         let before = told.len();
         while !told[before..].windows(2).any(|end| end == b":\r") {
             let mut byte = [0];
@@ -117,8 +125,9 @@ fn typing(arguments: &[&str], typed: &str) -> (Option<i32>, String) {
             }
             told.push(byte[0]);
         }
-        keys.write_all(format!("{line}\n").as_bytes()).unwrap();
+        keys.write_all(answer).unwrap();
     }
+    then();
     std::io::Read::read_to_end(&mut shown, &mut told).unwrap();
     let told = String::from_utf8_lossy(&told).into_owned();
     (script.wait().unwrap().code(), told)
@@ -148,4 +157,37 @@ fn a_passphrase_is_typed_where_nobody_sees_it() {
     assert!(!told.contains("guesses"), "{told}");
     let keys = [&one, &two].map(|data| read_to_string(format!("{data}/proxy/key")).unwrap());
     assert_eq!(keys[0], keys[1]);
+}
+
+/// Ctrl-C and other signals at a question: the terminal shows again what is typed, and the code is
+/// that of an interruption.
+#[test]
+fn a_signal_at_the_question_gives_the_terminal_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let store = format!("file://{}", at("cloud"));
+    let (one, file) = (at("one"), at("invited"));
+    let made = ["site", "create", "--data", &one, "--size", "1MiB", "--store", &store];
+    assert!(fogbank(&made).status.success());
+    let program = env!("CARGO_BIN_EXE_fogbank");
+    let pid = at("pid");
+    let ask = format!("{program} site invite --data {one} --to {file}");
+    let line =
+        format!("trap : INT; sh -c 'echo $$ > {pid}; exec {ask}'; echo ended by $?; stty -a");
+    let terminate = || {
+        let pid = read_to_string(&pid).unwrap();
+        assert!(Command::new("kill").args(["-TERM", pid.trim()]).status().unwrap().success());
+    };
+    let first = &b"five words nobody guesses\n"[..];
+    for told in [
+        at_a_terminal(&line, &[b"\x03"], || {}),
+        at_a_terminal(&line, &[b"half of it\x03"], || {}),
+        at_a_terminal(&line, &[first, b"five\x03"], || {}),
+        at_a_terminal(&line, &[b""], terminate),
+    ] {
+        let (_, told) = told;
+        assert!(told.contains("ended by 130"), "{told}");
+        assert!(told.contains(" echo ") && !told.contains("-echo "), "{told}");
+        assert!(!std::path::Path::new(&file).exists());
+    }
 }
