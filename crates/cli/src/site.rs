@@ -111,9 +111,18 @@ async fn status(args: &SiteArgs) -> Result<()> {
     say!("  disk          {}", size(&status));
     let epoch = counted(parameters.epoch as usize, "query", "queries");
     say!("  epoch         {}, each of {epoch}", status.superblock.saturating_sub(1));
-    say!("  seen here     epoch {}, which this goes on from", status.seen.saturating_sub(1));
+    say!("  seen here     {}", seen(status.seen));
     say!("  public time   {} ms", parameters.public_ms);
     Ok(())
+}
+
+/// What a client has seen of its site, by the number of the superblock.
+fn seen(superblock: u64) -> String {
+    match superblock {
+        0 => "nothing yet: no command has opened the site here".into(),
+        1 => "the site as it was made, before the end of its first epoch".into(),
+        number => format!("epoch {}, which this goes on from", number - 1),
+    }
 }
 
 async fn compare(args: &SiteCompareArgs) -> Result<()> {

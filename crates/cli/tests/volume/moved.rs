@@ -22,8 +22,11 @@ fn who_is_at_work_when_a_site_moves_ends_and_is_told_why() {
     let (store, to) = (Server::cloud_tenant(&data, port), format!("file://{}", shown("next")));
     let _cloud = Server::cloud(&data, port);
     done(&["site", "create", "--data", &shown("one"), "--size", "1MiB", "--store", &store]);
+    // Before anybody has opened it, and before an epoch is over, words say so.
     let told = done(&["site", "status", "--data", &shown("one")]);
     let id = told.lines().find_map(|line| line.strip_prefix("site ")).unwrap().to_owned();
+    let seen = told.lines().find(|line| line.contains("seen here")).unwrap();
+    assert!(!seen.contains("epoch 0") && seen.contains("as it was made"), "{seen}");
     let key = shown("one/proxy/key");
     let join = ["--data", &shown("two"), "--id", &id, "--key", &key, "--store", &store];
     done(&[&["site", "join"][..], &join].concat());
