@@ -2,12 +2,17 @@
 //! from time to time.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use fogbank_env::{Clock, Mutex, Nanos, SystemClock};
 use fogbank_process::say_error;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+use indicatif::style::ProgressTracker;
+use indicatif::{
+    HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike,
+};
 
 /// Between two lines, and before the first.
 const QUIET_NANOS: Nanos = 10_000_000_000;
@@ -15,7 +20,7 @@ const QUIET_NANOS: Nanos = 10_000_000_000;
 /// A bar on a terminal, lines elsewhere; with the time that is left.
 pub fn bar(what: impl Into<Cow<'static, str>>) -> ProgressBar {
     if io::stderr().is_terminal() {
-        return styled(ProgressBar::new(0), "{msg} {wide_bar} {percent} % {eta}")
+        return styled(ProgressBar::new(0), "{msg} {wide_bar} {percent} % {left}")
             .with_message(what);
     }
     let say = |line: &str| say_error!("{line}");
@@ -33,14 +38,55 @@ fn lines(clock: Arc<dyn Clock>, say: Say) -> ProgressBar {
     let lines = Lines { clock, say, told };
     let target = ProgressDrawTarget::term_like_with_hz(Box::new(lines), 1);
     let bar = ProgressBar::with_draw_target(Some(0), target);
-    styled(bar, "{msg}: {percent} % ({pos} of {len}), {eta} left")
+    styled(bar, "{msg}: {percent} % ({pos} of {len}), {left} left")
 }
 
 fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
     match ProgressStyle::with_template(template) {
-        Ok(style) => bar.with_style(style),
+        Ok(style) => bar.with_style(style.with_key("left", Left::default())),
         Err(_) => bar,
     }
+}
+
+/// The time that is left, by what was done since the first that was seen of it: what comes in
+/// bursts, and what a load that goes on finds done, do not move it.
+#[derive(Debug, Clone, Default)]
+struct Left {
+    /// How much was done then, and when.
+    first: Option<(u64, Duration)>,
+}
+
+impl ProgressTracker for Left {
+    fn clone_box(&self) -> Box<dyn ProgressTracker> {
+        Box::new(self.clone())
+    }
+
+    fn tick(&mut self, state: &ProgressState, _: Instant) {
+        if state.len().is_some_and(|of| of > 0) {
+            self.first.get_or_insert((state.pos(), state.elapsed()));
+        }
+    }
+
+    fn reset(&mut self, _: &ProgressState, _: Instant) {
+        self.first = None;
+    }
+
+    fn write(&self, state: &ProgressState, into: &mut dyn fmt::Write) {
+        let now = (state.pos(), state.elapsed());
+        let left = self.first.and_then(|first| left(first, now, state.len()?));
+        let _nowhere = match left {
+            Some(left) => write!(into, "{:#}", HumanDuration(left)),
+            None => write!(into, "?"),
+        };
+    }
+}
+
+/// How long it takes from `now` on to come to `of`, at the pace since `first`; nothing if nothing
+/// was done since. Each is how much was done and when.
+fn left(first: (u64, Duration), now: (u64, Duration), of: u64) -> Option<Duration> {
+    let done = now.0.checked_sub(first.0).filter(|done| *done > 0)?;
+    let pace = now.1.saturating_sub(first.1).as_secs_f64() / done as f64;
+    Duration::try_from_secs_f64(pace * of.saturating_sub(now.0) as f64).ok()
 }
 
 type Say = Box<dyn Fn(&str) + Send + Sync>;
@@ -138,6 +184,25 @@ mod tests {
         fn sleep_until(&self, _: Nanos) -> Pin<Box<dyn Future<Output = ()> + Send>> {
             Box::pin(std::future::ready(()))
         }
+    }
+
+    /// What is done comes in bursts, with long pauses between: a figure that follows the last of it
+    /// says a second now and an hour then.
+    #[test]
+    fn what_comes_in_bursts_does_not_move_the_time_that_is_left() {
+        let second = Duration::from_secs(1);
+        let first = (400, 30 * second); // a load that goes on finds so much done
+        assert_eq!(left(first, first, 1000), None);
+        let mut said = Vec::new();
+        for burst in 1..=20 {
+            for one in 0..10 {
+                let done = (400 + 10 * (burst - 1) + one + 1, (30 + 20 * burst as u32) * second);
+                said.extend(left(first, done, 1000).map(|left| (left + done.1).as_secs_f64()));
+            }
+        }
+        // After the first bursts every figure means about the same end: 30 s + 600 * 2 s.
+        assert!(said[50..].iter().all(|end| (1200.0..1500.0).contains(end)), "{said:?}");
+        assert_eq!(left(first, (1000, 90 * second), 1000), Some(Duration::ZERO));
     }
 
     #[test]
