@@ -213,7 +213,10 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
             "the new site would lie where the old one is; say another place with --to-store".into(),
         ));
     }
-    new.check_free(&args.to_store)?;
+    // A mistake in what names the new site is told before the clients of the old one are. The new
+    // one is asked before the first message to the old one, and filled after the last: none between
+    // tells how far the copy is.
+    new.check_free(&args.to_store).await?;
     if fogbank::across_a_link(&old_store) {
         say_error!(
             "all other clients of {} are told to end now: what they have acknowledged goes along, \
@@ -221,7 +224,6 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
             old.id()?
         );
     }
-    // Nothing is sent to the new site before the last message to the old one.
     let passing = passing_key(&randomness()?);
     let file = nameless(old.trusted(), "rotating")?;
     let unwritten = |e: std::io::Error| Error::CannotUse(format!("the copy is not whole: {e}"));

@@ -39,7 +39,7 @@ use serde::{Deserialize, Serialize};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::new_folder::NewFolders;
-use crate::place::{check_access, lock_trusted_side, of_new, of_store, open_store};
+use crate::place::{across_a_link, check_access, lock_trusted_side, of_new, of_store, open_store};
 use crate::recording::Recording;
 use crate::side_check::check_apart;
 pub use reading::SiteShape;
@@ -245,15 +245,23 @@ impl SitePlace {
         self.sees(&at, &master, &noted).await
     }
 
-    /// Refuses a place where no site can be made, as far as this side can tell. Nothing is opened.
+    /// Refuses a place where no site can be made. A server is asked whether it holds one; nothing
+    /// is changed.
     ///
     /// # Errors
-    /// [`Error::Usage`], as [`SitePlace::create`] has it.
-    pub fn check_free(&self, store: &str) -> Result<()> {
+    /// As [`SitePlace::create`] has them.
+    pub async fn check_free(&self, store: &str) -> Result<()> {
         check(store)?;
         check_access(store)?;
         check_apart("--data", Some(&self.0), store)?;
-        self.begun_at(store).map(drop)
+        let begun = self.begun_at(store)?;
+        if across_a_link(store) && begun.is_none() {
+            let (at, _) = open_site_store(store).await.map_err(of_new)?;
+            if Site::is_begun(&at).await? {
+                return Err(is_used(store));
+            }
+        }
+        Ok(())
     }
 
     /// What a stop has left of a site at `store` that was never finished, if there is any.

@@ -36,6 +36,14 @@ fn who_is_at_work_when_a_site_moves_ends_and_is_told_why() {
         client.write(cookie, cookie, &[cookie as u8 + 1; BLOCK]).unwrap();
         assert_eq!(client.reply().unwrap(), cookie);
     }
+    // A mistake in what names the new place is told before anybody is told to end.
+    let mistyped = store.replace("/test?", "/nobody?");
+    let wrong = ["--data", &shown("one"), "--to", &shown("moved"), "--to-store", &mistyped];
+    let told = fogbank(&[&["site", "rotate-key"][..], &wrong].concat());
+    assert_eq!(told.status.code(), Some(64), "{}", said(&told));
+    assert!(!said(&told).contains("told to end"), "{}", said(&told));
+    client.write(5, 5, &[6; BLOCK]).unwrap();
+    assert_eq!(client.reply().unwrap(), 5);
     let rotated = ["--data", &shown("one"), "--to", &shown("moved"), "--to-store", &to];
     let told = done(&[&["site", "rotate-key"][..], &rotated].concat());
     assert!(told.contains("told to end") && told.contains("1 other client "), "{told}");
@@ -46,9 +54,9 @@ fn who_is_at_work_when_a_site_moves_ends_and_is_told_why() {
     }
     // What it was told to be kept is in the new site.
     let mut moved = Server::try_site(&at("moved"), &at("other"), &[]).unwrap();
-    let read = Client::connect(&at("other")).unwrap().read(0, 6).unwrap();
+    let read = Client::connect(&at("other")).unwrap().read(0, 7).unwrap();
     for (block, content) in read.chunks(BLOCK).enumerate() {
-        let expected = if block < 5 { block as u8 + 1 } else { 0 };
+        let expected = if block < 6 { block as u8 + 1 } else { 0 };
         assert!(content.iter().all(|byte| *byte == expected), "{block}");
     }
     assert!(moved.terminate().success());
