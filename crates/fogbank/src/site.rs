@@ -69,9 +69,9 @@ pub struct SitePlace(PathBuf);
 /// What a client comes for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coming {
-    ToWork,
-    ToBuild,
-    ToMove,
+    Work,
+    Build,
+    Move,
 }
 
 /// A site that is joined.
@@ -367,7 +367,7 @@ impl SitePlace {
     /// # Errors
     /// [`Error::Usage`] if there is such a file already; by blame.
     pub async fn open_recorded(&self, record: Option<&Path>) -> Result<Disk> {
-        Ok(self.join_engine(record, Coming::ToWork).await?.into_disk())
+        Ok(self.join_engine(record, Coming::Work).await?.into_disk())
     }
 
     /// The same for a machine that is there to build for others (`fogbank_oram::hierarchy`,
@@ -383,7 +383,7 @@ impl SitePlace {
                     .into(),
             ));
         }
-        Ok(self.join_engine(record, Coming::ToBuild).await?.into_disk())
+        Ok(self.join_engine(record, Coming::Build).await?.into_disk())
     }
 
     async fn join_engine(&self, record: Option<&Path>, coming: Coming) -> Result<Joined> {
@@ -407,7 +407,7 @@ impl SitePlace {
             None => None,
         };
         let seen = recording.as_ref().map_or(bare.clone(), |of| of.store(bare.clone()));
-        let builds = coming == Coming::ToBuild;
+        let builds = coming == Coming::Build;
         let site = Site::join_as(patient(seen, &clock), keys, builds, &mut salts).await;
         let site = site.map_err(|error| gone(error, has_seen))?;
         let parameters = site.parameters();
@@ -418,7 +418,7 @@ impl SitePlace {
         let quantum = Duration::from_micros(parameters.quantum_us.into());
         let grid = DepartureGrid::new(clock.clone(), quantum);
         let engine = match coming {
-            Coming::ToMove => HierarchyEngine::open_to_move(site, log, register, grid).await?,
+            Coming::Move => HierarchyEngine::open_to_move(site, log, register, grid).await?,
             _ => HierarchyEngine::open(site, log, register, grid).await?,
         };
         Ok(Joined { engine, parameters, master, clock, recording, held: (lock, alone) })

@@ -54,7 +54,7 @@ impl SitePlace {
     /// # Errors
     /// [`Error::CloudLied`] if anything is not what was written.
     pub async fn verify(&self, progress: &mut Progress<'_>) -> Result<u64> {
-        let joined = self.join_engine(None, Coming::ToWork).await?;
+        let joined = self.join_engine(None, Coming::Work).await?;
         let mut nothing = Nothing(progress);
         let blocks = scan(&joined, &mut nothing).await?;
         joined.close().await?;
@@ -72,7 +72,7 @@ impl SitePlace {
         file: W,
         progress: &mut Progress<'_>,
     ) -> Result<(W, u64)> {
-        let joined = self.join_engine(None, Coming::ToWork).await?;
+        let joined = self.join_engine(None, Coming::Work).await?;
         copy(joined, file, None, progress).await
     }
 
@@ -88,7 +88,7 @@ impl SitePlace {
         others: &mut usize,
         progress: &mut Progress<'_>,
     ) -> Result<W> {
-        let joined = self.join_engine(None, Coming::ToMove).await?;
+        let joined = self.join_engine(None, Coming::Move).await?;
         *others = joined.engine.others();
         Ok(copy(joined, file, Some(key), progress).await?.0)
     }
