@@ -31,7 +31,7 @@ use rand_core::Rng;
 
 use fogbank_terminal::{bar, show};
 
-use crate::upkeep::{existing, flags, open, randomness, serves};
+use crate::upkeep::{existing, flags, open, randomness, serves, tell_kept};
 
 /// Runs the rotation.
 ///
@@ -117,7 +117,7 @@ pub fn passing_key(random: &Randomness) -> MasterKey {
 
 fn tell(old: &Place, new: &Place, serve: &str) {
     say!("the same data is in {}", new.store_url());
-    say!("its key is new: {}; keep and back up", new.trusted().join("key").display());
+    tell_kept(new, "new: ");
     say!("next: {serve} --data {}{}", quoted(&new.data), flags(new));
     say!("have nothing serve the old one: what it takes from now on is in no other");
     say!(

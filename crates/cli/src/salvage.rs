@@ -32,7 +32,7 @@ use fogbank_seal::MasterKey;
 use crate::rotate::{nameless, passing_key};
 use fogbank_terminal::{bar, show};
 
-use crate::upkeep::{existing, flags, kept, randomness};
+use crate::upkeep::{existing, flags, kept, randomness, tell_kept};
 
 /// Writes what verifies of a store to a backup; how long that is, and what is lost.
 ///
@@ -76,7 +76,7 @@ pub async fn repair(store: &StoreArgs, to: PathBuf, to_store: Option<String>) ->
     bar.finish_and_clear();
     restored?;
     say!("what verifies is in {}", new.store_url());
-    say!("its key is new: {}; keep and back up", new.trusted().join("key").display());
+    tell_kept(&new, "new: ");
     say!("next: fogbank serve --data {}{}", quoted(&new.data), flags(&new));
     tell(&lost)
 }

@@ -25,12 +25,17 @@ use fogbank_seal::MasterKey;
 use fogbank_terminal::{bar, show};
 use indicatif::ProgressBar;
 
+use crate::volume_server::backed_up;
+
 /// `fogbank recover`.
 ///
 /// # Errors
 /// By blame, see [`Error`].
 pub async fn recover(args: RecoverArgs) -> Result<()> {
     let mut place = existing(&args.place)?;
+    if args.accept_rollback_risk {
+        place.check_acceptance()?;
+    }
     if let Some(to) = args.move_register {
         let (clock, to_servers) = (SystemClock::new(), to == MoveRegister::Servers);
         let clock: Arc<dyn Clock> = Arc::new(clock);
@@ -251,7 +256,7 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     bar.finish_and_clear();
     restored?;
     say!("restored into {}", place.store_url());
-    say!("its key is new: {}; keep and back up", place.trusted().join("key").display());
+    tell_kept(&place, "new: ");
     say!("next: {serve} --data {}{}", quoted(&args.data), flags(&place));
     Ok(())
 }
@@ -299,9 +304,19 @@ pub async fn load(args: LoadArgs) -> Result<()> {
     }
     let records = counted(keys, "record", "records");
     say!("loaded {records} into {}", place.store_url());
-    say!("its key is {}; keep and back up", place.trusted().join("key").display());
+    tell_kept(&place, "");
     say!("next: fogbank serve --data {}{}", quoted(&place.data), flags(&place));
     Ok(())
+}
+
+/// What must not be lost of a store that was made.
+pub fn tell_kept(place: &Place, is_new: &str) {
+    say!("its key is {is_new}{}; keep and back up", place.trusted().join("key").display());
+    if place.is_in_two_clouds() {
+        let (trusted, backup) = (place.trusted(), backed_up(place));
+        say!("its journal is in {}, too: an older copy opens nothing", trusted.display());
+        say!("to back it up: {backup}");
+    }
 }
 
 /// What has to be said beside `--data` to find a store.

@@ -41,8 +41,7 @@ pub async fn create(args: VolumeCreateArgs) -> Result<()> {
     let options = OpenOptions::new(place.clone()).record(args.record.clone());
     Volume::create_with(options, &config).await?;
     say!("made a volume of {}", config.size());
-    let kept = if place.registers.is_some() { "key" } else { "key and register" };
-    tell_sides(&place, kept);
+    tell_sides(&place, place.registers.is_none().then_some("register"));
     tell_cost(&config, &place.store_url(), Flow::default())?;
     let (data, beside) = (quoted(&place.data), flags(&place));
     tell("next", format_args!("fogbank mount {data} FOLDER --mkfs ext4{beside}     as root"));
@@ -160,7 +159,7 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
     }
     let (uri, at) = served_at(listener);
     say_error!("serving {} at {at}", config.size());
-    tell_sides(place, &format!("key and {}", volume.register()));
+    tell_sides(place, Some(volume.register()));
     tell_cost(config, &place.store_url(), flow)?;
     if let Some(after) = flow.rest_after {
         tell("schedule", rest_seen(after));
@@ -190,10 +189,26 @@ pub fn tell_next(uri: &str) {
 }
 
 /// Where both sides are, and what of them must not be lost.
-fn tell_sides(place: &Place, kept: &str) {
+fn tell_sides(place: &Place, register: Option<&str>) {
     tell("cloud side", format_args!("{} (untrusted)", place.store_url()));
     let trusted = place.trusted();
-    tell("trusted side", format_args!("{} ({kept}: keep and back up)", trusted.display()));
+    let trusted = trusted.display();
+    let kept = ["key"].into_iter().chain(register);
+    if !place.is_in_two_clouds() {
+        let kept = kept.collect::<Vec<_>>().join(" and ");
+        return tell("trusted side", format_args!("{trusted} ({kept}: keep and back up)"));
+    }
+    let kept = kept.collect::<Vec<_>>().join(", ");
+    tell(
+        "trusted side",
+        format_args!("{trusted} ({kept} and journal: an older copy opens nothing)"),
+    );
+    tell("back up", format_args!("{}; and {trusted}/key, apart from that", backed_up(place)));
+}
+
+/// The command that makes a backup of a volume.
+pub fn backed_up(place: &Place) -> String {
+    format!("fogbank backup --data {}{} --to FILE", place.data.display(), flags(place))
 }
 
 /// A line of a banner.

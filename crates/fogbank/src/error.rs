@@ -176,11 +176,27 @@ const CLAUSE: &str = ", or";
 fn without_acceptance(why: String) -> String {
     let Some((before, after)) = why.split_once(ACCEPTANCE) else { return why };
     let kept = before.rsplit_once(CLAUSE).map_or(before, |(kept, _)| kept);
-    format!(
-        "{kept}{after}; a volume in two clouds cannot go on from an older state: both clouds would \
-         see numbers and covers a second time"
-    )
+    let next = match kept.contains("fogbank restore") {
+        true => String::new(),
+        false => format!("; {FROM_A_BACKUP}"),
+    };
+    format!("{kept}{next}{after}; {NO_WAY_BACK}")
 }
+
+/// That `--accept-rollback-risk` was said where nobody can go on from an older state.
+pub(crate) fn no_acceptance() -> Error {
+    Error::Usage(format!(
+        "{NO_WAY_BACK}: leave --accept-rollback-risk out, and put back the newest copy of the \
+         trusted side (DIR/proxy); {FROM_A_BACKUP}"
+    ))
+}
+
+const NO_WAY_BACK: &str = "a volume in two clouds cannot go on from an older state, for both \
+    clouds would see numbers and covers a second time";
+
+/// What is left where the newest state of a volume in two clouds is lost.
+pub(crate) const FROM_A_BACKUP: &str = "if there is none, make a new volume of a backup by fogbank \
+    restore (docs/backup.md)";
 
 /// What whoever reads this can do about what the cloud showed.
 fn way_on(suspicion: Suspicion) -> String {
@@ -190,7 +206,8 @@ fn way_on(suspicion: Suspicion) -> String {
         Suspicion::OtherStore | Suspicion::Unknown => ELSEWHERE.into(),
         Suspicion::UnknownTo(_) => "; nothing was claimed or changed. Say where the volume lies \
             (--store; the second cloud in DIR/proxy/second-store): another tenant knows nothing of \
-            it. If it is the right one, put back what it held before"
+            it. If it is the right one, put back what it held before, or restore a backup (fogbank \
+            restore)"
             .into(),
         Suspicion::JournalLong(_) => format!("{ELSEWHERE}{WITHOUT_JOURNAL}"),
         // What is older, or spoiled, no proxy leaves.
@@ -284,7 +301,7 @@ mod tests {
             (lie(fogbank_durable::Suspicion::RolledBack), "restore a backup (fogbank restore); a"),
             (lie(fogbank_durable::Suspicion::Unknown), "put the newest copy of that side back"),
             (lie(fogbank_durable::Suspicion::JournalCut(blob)), "--salvage` keeps it"),
-            (lost, "put its newest copy back; a volume"),
+            (lost, "put its newest copy back; if there is none, make a new volume of a backup by"),
         ] {
             assert!(error.is_mended_by_acceptance(), "{error}");
             let code = error.code();
@@ -292,6 +309,7 @@ mod tests {
             assert_eq!((error.code(), error.is_mended_by_acceptance()), (code, false));
             let said = error.to_string();
             assert!(!said.contains("accept-rollback") && said.contains(kept), "{said}");
+            assert!(said.contains("fogbank restore"), "{said}");
         }
     }
 

@@ -10,12 +10,14 @@ use fogbank_store::url::StoreUrl;
 use fogbank_store::{Retry, RetrySchedule, Store, StoreError};
 
 use crate::args::{PlaceArgs, StoreArgs};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, no_acceptance};
 use crate::fill::MARKER;
 use crate::site::SitePlace;
 
 /// In the folder of the trusted side of a volume in two clouds: where the second one is.
 pub(crate) const SECOND_STORE: &str = "second-store";
+/// Beside it: by which both sign.
+pub(crate) const CLOUD_KEYS: &str = "cloud-keys";
 
 /// Where the two sides of a store are.
 #[derive(Debug, Clone)]
@@ -130,12 +132,22 @@ impl Place {
         ["key", "register"].iter().any(|file| self.trusted().join(file).exists())
     }
 
+    /// Whether what is here is a volume in two clouds.
+    pub fn is_in_two_clouds(&self) -> bool {
+        [SECOND_STORE, CLOUD_KEYS].iter().any(|file| self.trusted().join(file).exists())
+    }
+
+    /// Refuses to go on from an older state where nobody can.
+    ///
+    /// # Errors
+    /// [`Error::Usage`], with what to do instead.
+    pub fn check_acceptance(&self) -> Result<()> {
+        if self.is_in_two_clouds() { Err(no_acceptance()) } else { Ok(()) }
+    }
+
     /// An error of what is here: it advises nothing that is refused here.
     pub(crate) fn advised(&self, error: Error) -> Error {
-        match self.trusted().join(SECOND_STORE).exists() {
-            true => error.in_two_clouds(),
-            false => error,
-        }
+        if self.is_in_two_clouds() { error.in_two_clouds() } else { error }
     }
 
     /// A volume in two clouds is opened by its first one.

@@ -27,6 +27,7 @@ pub struct Server {
     /// The port of this machine that it listens on.
     pub port: u16,
     heard: mpsc::Receiver<String>,
+    greeting: String,
     _folder: Option<TempDir>,
 }
 
@@ -227,12 +228,17 @@ impl Server {
             output += &line;
             output.push('\n');
             if line.contains(ready) {
-                return Ok(Self { child, port, heard, _folder: None });
+                return Ok(Self { child, port, heard, greeting: output, _folder: None });
             }
         }
         child.kill().ok();
         child.wait().ok();
         Err(output)
+    }
+
+    /// What it printed until it served.
+    pub fn greeting(&self) -> &str {
+        &self.greeting
     }
 
     /// A connection to it.

@@ -23,6 +23,7 @@ mod resp;
 mod server;
 mod site;
 mod source_tree;
+mod two_clouds;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -45,6 +46,8 @@ struct Volume {
     folder: tempfile::TempDir,
     /// Where its blocks are, if not in the folder.
     clouds: Option<Clouds>,
+    /// What was said when it was made.
+    made: String,
 }
 
 impl Volume {
@@ -60,13 +63,14 @@ impl Volume {
     fn with(size: &str, shape: &[&str], clouds: fn(&Path) -> Clouds) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clouds = shape.contains(&"multicloud").then(|| clouds(folder.path()));
-        let volume = Self { folder, clouds };
+        let mut volume = Self { folder, clouds, made: String::new() };
         let data = volume.data();
         let at = ["--size", size, "--data", data.to_str().unwrap()];
         let second = volume.clouds.iter().flat_map(|clouds| ["--second-store", clouds.url(1)]);
         let second: Vec<&str> = volume.store().into_iter().chain(second).collect();
         let told = fogbank(&[&["volume", "create"], &at[..], shape, &second].concat());
-        assert!(told.status.success(), "{}", said(&told));
+        volume.made = said(&told);
+        assert!(told.status.success(), "{}", volume.made);
         volume
     }
 

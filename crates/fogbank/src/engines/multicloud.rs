@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
 use super::accesses::{KeptApart, Reckoned, Requests};
 use super::partition::CHECKPOINT_EVERY;
 use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, accesses, decode};
-use crate::error::{Error, Result};
-use crate::place::{SECOND_STORE, absolute, of_new, of_store};
+use crate::error::{Error, FROM_A_BACKUP, Result, no_acceptance};
+use crate::place::{CLOUD_KEYS, SECOND_STORE, absolute, of_new, of_store};
 use crate::plan::lines::Line;
 use crate::plan::volume::{VolumePlan, VolumeSite};
 use crate::volume::{Flow, QUANTUM_US, Volume, VolumeShape};
@@ -56,9 +56,7 @@ pub(super) static ENGINE: VolumeEngine = VolumeEngine {
 
 /// c0: with fewer levels at the client more moves between the clouds.
 const KEPT_LEVELS: u8 = 3;
-/// In the folder of the trusted side, beside where the second cloud is: by which both sign, and
-/// journal and checkpoints.
-const CLOUD_KEYS: &str = "cloud-keys";
+/// In the folder of the trusted side, beside where the second cloud is: journal and checkpoints.
 const JOURNAL: &str = "journal";
 
 /// What the commit record says of it. Public.
@@ -176,9 +174,11 @@ impl MulticloudVolume {
         if let Err(lie @ fogbank_oram::Error::CloudLied(_)) = told {
             return Err(lie_of(lie));
         }
-        let advice = "it says by which both clouds sign: put back the newest copy of the trusted \
-                      side, with this file in it";
-        let noted = noted(trusted, CLOUD_KEYS, advice)?;
+        let advice = format!(
+            "it says by which both clouds sign: put back the newest copy of the trusted side, \
+             with this file in it; {FROM_A_BACKUP}"
+        );
+        let noted = noted(trusted, CLOUD_KEYS, &advice)?;
         let mut keys = noted.lines().map(|line| Pin::parse(line).map(|pin| pin.0));
         match (keys.next().flatten(), keys.next().flatten(), keys.next()) {
             (Some(first), Some(second), None) => Ok([first, second]),
@@ -245,12 +245,7 @@ impl VolumeTail for MulticloudVolume {
     async fn open(&self, opening: VolumeOpening) -> Result<Volume> {
         let mut settings = self.settings(opening.config.shape())?;
         if opening.options.accepts_rollback_risk() {
-            return Err(Error::Usage(format!(
-                "a volume of the engine {} cannot go on from an older state: numbers that its \
-                 covers are made of would come again, and both clouds could see what was written \
-                 meanwhile; put back the newest copy of the trusted side",
-                ENGINE.name
-            )));
+            return Err(no_acceptance());
         }
         let (place, clock) = (opening.options.place(), opening.sides.clock.clone());
         let (trusted, first) = (place.trusted(), place.store_url());
@@ -315,8 +310,9 @@ fn of_journal(error: Error, trusted: &Path) -> Error {
     match error {
         Error::CloudLied(why) if is_ours(&why) => Error::CannotUse(format!(
             "what {} holds is not what this volume wrote last; put back the newest copy of the \
-             trusted side, for an older one could not go on unseen ({why})",
-            trusted.join(JOURNAL).display()
+             trusted side, for an older one could not go on unseen; {FROM_A_BACKUP} ({})",
+            trusted.join(JOURNAL).display(),
+            why.split(';').next().unwrap_or(&why) // what follows is for who has lost a store
         )),
         error => error,
     }

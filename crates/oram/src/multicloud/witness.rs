@@ -146,8 +146,9 @@ pub fn older(reached: Reached, cloud: usize, seen: Reached) -> String {
         "the trusted side is older than what the clouds have seen: it ends at {reached}, and the \
          {} cloud has seen messages up to {seen}; going on would show both clouds numbers and \
          covers a second time. Put back the newest copy of the trusted side. If there is none, \
-         this volume cannot be opened any more: make a new one, of what you keep of its files \
-         elsewhere. If you know that this copy is the newest, that cloud does not tell the truth",
+         this volume cannot be opened any more: make a new one of a backup (fogbank restore, \
+         docs/backup.md), or of what you keep of its files elsewhere. If you know that this copy \
+         is the newest, that cloud does not tell the truth",
         NAMES[cloud]
     )
 }

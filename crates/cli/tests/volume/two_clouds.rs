@@ -1,0 +1,102 @@
+//! What somebody is told who has a volume in two clouds, and what helps.
+
+use std::path::Path;
+
+use crate::client::{BLOCK, Client};
+use crate::server::Server;
+use crate::{MULTICLOUD, Volume, fogbank, run, said};
+
+impl Volume {
+    /// One in two clouds.
+    fn in_two_clouds() -> Self {
+        Self::of("1MiB", &MULTICLOUD)
+    }
+
+    /// The end of a command on it, and what it said.
+    fn told(&self, command: &[&str]) -> (Option<i32>, String) {
+        let data = self.data();
+        let at = ["--data", data.to_str().unwrap()];
+        let output = fogbank(&[command, &at, &self.store()].concat());
+        (output.status.code(), said(&output))
+    }
+
+    /// Writes a block while it is served.
+    fn write(&self, block: u64, byte: u8) {
+        let mut server = self.serve();
+        let mut client = Client::connect(&self.socket()).unwrap();
+        client.write(1, block, &[byte; BLOCK]).unwrap();
+        assert_eq!(client.reply().unwrap(), 1);
+        drop(client);
+        assert!(server.terminate().success());
+    }
+
+    /// Why it cannot be served.
+    fn refused(&self) -> String {
+        let refused = Server::try_volume(&self.data(), &self.socket(), &self.store());
+        refused.err().expect("it is refused")
+    }
+}
+
+/// The words for a store of one cloud sent people to keep a copy of a folder that is of no use when
+/// it is older, and to a flag that does nothing.
+#[test]
+fn what_to_back_up_is_said_and_what_an_older_copy_does() {
+    let volume = Volume::in_two_clouds();
+    let trusted = volume.data().join("proxy");
+    let [older, newest, file] = ["older", "newest", "file"].map(|name| volume.path(name));
+    // 1. Whoever makes or serves one is told what to keep.
+    let to_keep = |said: &str| {
+        let words =
+            ["and journal: an older copy opens nothing", "back up", "fogbank backup --data"];
+        for words in words {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        assert!(!said.contains("keep and back up"), "{said}");
+    };
+    to_keep(&volume.made);
+    let mut server = volume.serve();
+    to_keep(server.greeting());
+    assert!(server.terminate().success());
+    // 2. An older copy of the trusted side opens nothing, and what does is named.
+    run("cp", &["-r", path(&trusted), path(&older)]);
+    volume.write(0, 7);
+    let (code, told) = volume.told(&["backup", "--to", path(&file)]);
+    assert_eq!(code, Some(0), "{told}");
+    std::fs::rename(&trusted, &newest).unwrap();
+    std::fs::rename(&older, &trusted).unwrap();
+    let told = volume.refused();
+    assert!(told.contains("older") && told.contains("fogbank restore"), "{told}");
+    // 3. Nothing accepts it, and that is said before anything is done.
+    let names = |folder: &Path| {
+        let mut names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut all: Vec<_> = names.by_ref().collect();
+        all.sort();
+        all
+    };
+    for lost in [None, Some("register"), Some("second-store")] {
+        let away = volume.path("away");
+        if let Some(name) = lost {
+            std::fs::rename(trusted.join(name), &away).unwrap();
+            let told = volume.refused();
+            assert!(!told.contains("--accept-rollback-risk"), "{told}");
+        }
+        let before = names(&trusted);
+        let (code, told) = volume.told(&["recover", "--accept-rollback-risk"]);
+        assert_eq!(code, Some(64), "{told}");
+        for words in ["leave --accept-rollback-risk out", "newest copy", "fogbank restore"] {
+            assert!(told.contains(words), "{words}: {told}");
+        }
+        assert_eq!(names(&trusted), before);
+        if let Some(name) = lost {
+            std::fs::rename(&away, trusted.join(name)).unwrap();
+        }
+    }
+    // 4. The newest one serves on.
+    std::fs::remove_dir_all(&trusted).unwrap();
+    std::fs::rename(&newest, &trusted).unwrap();
+    volume.write(1, 8);
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
