@@ -7,7 +7,7 @@ use fogbank_cloud::{Address, CloudStore, NOT_PINNED};
 use fogbank_env::{Clock, FolderLock};
 use fogbank_objects::{Environment, ObjectsStore, ObjectsUrl, TableUrl};
 use fogbank_store::url::StoreUrl;
-use fogbank_store::{Retry, RetrySchedule, Store, StoreError};
+use fogbank_store::{Absences, Retry, RetrySchedule, Store, StoreError};
 
 use crate::args::{PlaceArgs, StoreArgs};
 use crate::error::{Error, Result, no_acceptance};
@@ -229,12 +229,21 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
 /// [`Error::Usage`] for a URL this build does not know or a provider's refusal, [`Error::Absent`]
 /// if it does not answer.
 pub async fn open_store(url: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Store>> {
+    open_telling(url, clock, &Arc::new(Absences::new("the cloud"))).await
+}
+
+/// The same; that a server is away is told with what else is asked of it.
+pub(crate) async fn open_telling(
+    url: &str,
+    clock: &Arc<dyn Clock>,
+    absences: &Arc<Absences>,
+) -> Result<Arc<dyn Store>> {
     let scheme = url.split(':').next().unwrap_or_default();
     let opened = match scheme {
         "memory" | "file" => fogbank_store::url::open(url, clock).await,
         "s3" | "az" | "gs" => open_objects(url, clock).await,
         "dynamodb" => open_table(url, clock).await,
-        "grpc" => open_cloud(url, clock).await,
+        "grpc" => open_cloud(url, clock, absences).await,
         _ => return Err(unknown(scheme)),
     };
     opened.map_err(of_store)
@@ -331,9 +340,14 @@ const STORE_URLS: &str = "memory:, file://DIR (with three slashes for a path suc
 
 /// A server may be started again while a proxy runs: what it did not answer is asked again, the
 /// same.
-async fn open_cloud(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
+async fn open_cloud(
+    url: &str,
+    clock: &Arc<dyn Clock>,
+    absences: &Arc<Absences>,
+) -> fogbank_store::Result<Arc<dyn Store>> {
     let store = CloudStore::open(url, clock).await?;
-    Ok(Arc::new(Retry::new(store, clock.clone(), RetrySchedule::default())))
+    let patient = Retry::new(store, clock.clone(), RetrySchedule::default());
+    Ok(Arc::new(patient.telling(absences.clone())))
 }
 
 /// Makes the folder of the trusted side and takes its lock.

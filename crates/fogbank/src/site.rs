@@ -33,13 +33,15 @@ use fogbank_oram::ImmediateEngine;
 use fogbank_oram::hierarchy::{HierarchyEngine, schedule_of};
 use fogbank_seal::{MasterKey, StoreId};
 use fogbank_store::url::StoreUrl;
-use fogbank_store::{BlobLog, DepartureGrid, Log, Retry, RetrySchedule, Store};
+use fogbank_store::{Absences, BlobLog, DepartureGrid, Log, Retry, RetrySchedule, Store, ToldLog};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::new_folder::NewFolders;
-use crate::place::{across_a_link, check_access, lock_trusted_side, of_new, of_store, open_store};
+use crate::place::{
+    across_a_link, check_access, lock_trusted_side, of_new, of_store, open_telling,
+};
 use crate::recording::Recording;
 use crate::side_check::check_apart;
 pub use reading::SiteShape;
@@ -392,7 +394,8 @@ impl SitePlace {
         let lock = lock_trusted_side(&self.0)?;
         let master = self.master()?;
         let alone = lock_folder(&noted.store)?;
-        let (bare, clock) = open_bare(&noted.store).await?;
+        let at = open_bare(&noted.store).await?;
+        let (bare, clock) = (at.store.clone(), at.clock.clone());
         let mut salts = random.stream(Purpose::Incarnation);
         let register = Arc::new(FileSeen::new(&self.0.join(SEEN)));
         let has_seen = register.read().await?.is_some();
@@ -400,7 +403,7 @@ impl SitePlace {
         let recording = match record {
             // What a trace begins with is in the header, which is read twice then.
             Some(path) => {
-                let looked = Site::look(patient(bare.clone(), &clock), keys).await;
+                let looked = Site::look(at.patient(bare.clone()), keys).await;
                 let looked = looked.map_err(|error| gone(error, has_seen))?;
                 Some(Recording::of_site(path, &looked.parameters(), &clock)?)
             }
@@ -408,12 +411,11 @@ impl SitePlace {
         };
         let seen = recording.as_ref().map_or(bare.clone(), |of| of.store(bare.clone()));
         let builds = coming == Coming::Build;
-        let site = Site::join_as(patient(seen, &clock), keys, builds, &mut salts).await;
+        let site = Site::join_as(at.patient(seen), keys, builds, &mut salts).await;
         let site = site.map_err(|error| gone(error, has_seen))?;
         let parameters = site.parameters();
         // A log in a folder has blobs of its own, which nobody else sees.
-        let log = patient(bare, &clock);
-        let log = open_log(&noted.store, log, &clock, &parameters).await?;
+        let log = open_log(&noted.store, &at, &parameters).await?;
         let log = recording.as_ref().map_or(log.clone(), |recording| recording.log(log));
         let quantum = Duration::from_micros(parameters.quantum_us.into());
         let grid = DepartureGrid::new(clock.clone(), quantum);
@@ -566,21 +568,32 @@ fn randomness() -> Result<Randomness> {
 }
 
 async fn open_site_store(url: &str) -> Result<(Arc<dyn Store>, Arc<dyn Clock>)> {
-    let (store, clock) = open_bare(url).await?;
-    Ok((patient(store, &clock), clock))
+    let at = open_bare(url).await?;
+    Ok((at.patient(at.store.clone()), at.clock))
 }
 
-async fn open_bare(url: &str) -> Result<(Arc<dyn Store>, Arc<dyn Clock>)> {
+/// Where clients meet. Store and log are at one server, which is away for both.
+struct At {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    absences: Arc<Absences>,
+}
+
+async fn open_bare(url: &str) -> Result<At> {
     check(url)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let store = open_store(url, &clock).await?;
-    Ok((store, clock))
+    let absences = Arc::new(Absences::new("the cloud"));
+    let store = open_telling(url, &clock, &absences).await?;
+    Ok(At { store, clock, absences })
 }
 
-/// A server that is started again may take a minute, as its log may.
-fn patient(store: Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Arc<dyn Store> {
-    let schedule = RetrySchedule { waits: [Duration::from_secs(10); 5].to_vec() };
-    Arc::new(Retry::new(store, clock.clone(), schedule))
+impl At {
+    /// A server that is started again may take a minute, as its log may.
+    fn patient(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
+        let schedule = RetrySchedule { waits: [Duration::from_secs(10); 5].to_vec() };
+        let patient = Retry::new(store, self.clock.clone(), schedule);
+        Arc::new(patient.telling(self.absences.clone()))
+    }
 }
 
 /// Refuses a store where clients cannot meet.
@@ -609,16 +622,13 @@ fn lock_folder(url: &str) -> Result<Option<FolderLock>> {
 }
 
 /// The log of the site. In a folder this process alone appends.
-async fn open_log(
-    url: &str,
-    store: Arc<dyn Store>,
-    clock: &Arc<dyn Clock>,
-    parameters: &SiteParameters,
-) -> Result<Arc<dyn Log>> {
+async fn open_log(url: &str, at: &At, parameters: &SiteParameters) -> Result<Arc<dyn Log>> {
+    let clock = &at.clock;
     if url.starts_with(fogbank_cloud::SCHEME) {
         let log = fogbank_cloud::LogClient::open(url, clock).await.map_err(of_store)?;
-        return Ok(Arc::new(log));
+        return Ok(Arc::new(ToldLog::new(log, clock.clone(), at.absences.clone())));
     }
+    let store = at.patient(at.store.clone());
     let SiteParameters { epoch, kept_epochs, block_bytes, .. } = *parameters;
     let places = u64::from(epoch) * (u64::from(kept_epochs) + 8);
     let kept_bytes = 4 * places * (u64::from(block_bytes) + 512);

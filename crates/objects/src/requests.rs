@@ -106,7 +106,10 @@ impl Requests {
         loop {
             self.counted(&request);
             match attempt(client, request.clone(), &expect).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    place.answered();
+                    return Ok(answer);
+                }
                 Err(_) if asks_who_we_are(&request) => return Err(no_credentials()),
                 Err(failed) => place.again(failed, request.method().as_str()).await?,
             }

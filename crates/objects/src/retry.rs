@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fogbank_env::Clock;
+use fogbank_env::{Clock, Nanos};
 use fogbank_store::{Absences, RetrySchedule};
 use http::{Method, StatusCode, header};
 use object_store::client::{HttpErrorKind, HttpRequest};
@@ -94,6 +94,8 @@ pub(crate) struct Place<'a> {
     tries: &'a Tries,
     waits: Waits,
     twice: Twice,
+    /// When the try that is under way was begun.
+    began: Nanos,
     _place: Option<SemaphorePermit<'a>>,
 }
 
@@ -105,14 +107,15 @@ impl Tries {
         throttled: RetrySchedule,
     ) -> Self {
         let places = Semaphore::new(requests_max.clamp(1, Semaphore::MAX_PERMITS));
-        let absences = Absences::new(clock.clone());
+        let absences = Absences::new("the cloud");
         Self { places, clock, absent, throttled, absences }
     }
 
     /// Waits for a place, first come first served.
     pub(crate) async fn place(&self, twice: Twice) -> Place<'_> {
         let waits = Waits::new(&self.absent, &self.throttled);
-        Place { tries: self, waits, twice, _place: self.places.acquire().await.ok() }
+        let place = self.places.acquire().await.ok();
+        Place { tries: self, waits, twice, began: self.clock.now(), _place: place }
     }
 }
 
@@ -121,15 +124,24 @@ impl Place<'_> {
     /// not.
     pub(crate) async fn again(&mut self, attempt: Attempt, what: &str) -> Result<(), Failure> {
         let (trouble, failure) = match attempt {
-            Attempt::Over(failure) => return Err(failure),
+            Attempt::Over(failure) => {
+                self.answered();
+                return Err(failure);
+            }
             Attempt::Failed(trouble, failure) => (trouble, failure),
         };
         let Some(wait) = self.waits.after(trouble, self.twice) else { return Err(failure) };
-        self.tries.absences.failed(what, &failure.words);
-        let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         let clock = &self.tries.clock;
+        self.tries.absences.failed((self.began, clock.now()), what, &failure.words);
+        let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         clock.sleep_until(clock.now().saturating_add(wait)).await;
+        self.began = clock.now();
         Ok(())
+    }
+
+    /// The store has answered.
+    pub(crate) fn answered(&self) {
+        self.tries.absences.answered(self.tries.clock.now());
     }
 }
 

@@ -46,6 +46,7 @@ mod retry;
 pub mod shape;
 #[cfg(any(test, feature = "testing"))]
 mod tamper;
+mod told_log;
 pub mod trace;
 pub mod url;
 mod xor;
@@ -73,6 +74,7 @@ pub use retry::{Retry, RetrySchedule};
 pub use shape::CHUNK_BYTES_MAX;
 #[cfg(any(test, feature = "testing"))]
 pub use tamper::{Lie, LieRule, Tampering};
+pub use told_log::ToldLog;
 pub use xor::{read_xor_or_fold, xor_into};
 
 use async_trait::async_trait;

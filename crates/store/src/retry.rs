@@ -38,14 +38,19 @@ pub struct Retry<S> {
     inner: S,
     clock: Arc<dyn Clock>,
     schedule: RetrySchedule,
-    absences: Absences,
+    absences: Arc<Absences>,
 }
 
 impl<S: Store> Retry<S> {
     /// Repeats the calls to `inner` by `schedule`.
     pub fn new(inner: S, clock: Arc<dyn Clock>, schedule: RetrySchedule) -> Self {
-        let absences = Absences::new(clock.clone());
+        let absences = Arc::new(Absences::new("the cloud"));
         Self { inner, clock, schedule, absences }
+    }
+
+    /// The same; absences are told with those of others at the same cloud.
+    pub fn telling(self, absences: Arc<Absences>) -> Self {
+        Self { absences, ..self }
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
@@ -67,9 +72,11 @@ impl<S: Store> Retry<S> {
     async fn attempt(&self, call: Call<'_>) -> (Result<Reply>, bool) {
         let mut repeated = false;
         for wait in &self.schedule.waits {
-            match call.clone().perform(&self.inner).await {
+            let began = self.clock.now();
+            match self.told(call.clone()).await {
                 Err(StoreError::Absent(reason)) => {
-                    self.absences.failed(&format!("{:?}", call.operation()), &reason);
+                    let (during, what) = ((began, self.clock.now()), call.operation());
+                    self.absences.failed(during, &format!("{what:?}"), &reason);
                 }
                 reply => return (reply, repeated),
             }
@@ -77,7 +84,16 @@ impl<S: Store> Retry<S> {
             self.clock.sleep_until(self.clock.now().saturating_add(wait)).await;
             repeated = true;
         }
-        (call.perform(&self.inner).await, repeated)
+        (self.told(call).await, repeated)
+    }
+
+    /// One try; an answer is told.
+    async fn told(&self, call: Call<'_>) -> Result<Reply> {
+        let reply = call.perform(&self.inner).await;
+        if !matches!(reply, Err(StoreError::Absent(_))) {
+            self.absences.answered(self.clock.now());
+        }
+        reply
     }
 
     async fn was_it_us(

@@ -259,9 +259,14 @@ impl Server {
         assert!(sent.success(), "the server had ended before it was asked to");
     }
 
-    /// Waits until it has printed this.
-    pub fn hears(&mut self, words: &str) {
-        while !self.heard.recv_timeout(PATIENCE).expect(words).contains(words) {}
+    /// Waits until it has printed this; the line.
+    pub fn hears(&mut self, words: &str) -> String {
+        loop {
+            let line = self.heard.recv_timeout(PATIENCE).expect(words);
+            if line.contains(words) {
+                return line;
+            }
+        }
     }
 
     /// What it has printed since it began to serve, once it has ended.

@@ -74,6 +74,11 @@ impl Clouds {
         servers.into_iter().flatten().for_each(|mut server| assert!(server.terminate().success()));
     }
 
+    /// Its process, which somebody else ends.
+    pub fn take(&self, at: usize) -> Server {
+        self.running.lock()[at].take().unwrap()
+    }
+
     /// Ends it as a power cut would.
     pub fn kill(&self, at: usize) {
         self.running.lock()[at].take().unwrap().kill();

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods)] // real processes in real time
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+mod absence;
 mod can_mount;
 mod client;
 mod clouds;

@@ -95,7 +95,10 @@ impl Table {
         loop {
             self.counted(GETS);
             match request.clone().send().await {
-                Ok(reply) => return Ok(reply.item),
+                Ok(reply) => {
+                    place.answered();
+                    return Ok(reply.item);
+                }
                 Err(error) => place.again(attempt(error), "GetItem").await?,
             }
         }
@@ -137,6 +140,7 @@ impl Table {
                     continue;
                 }
             };
+            place.answered();
             let left = reply.unprocessed_keys.unwrap_or_default().remove(&self.name);
             let left: Option<HashSet<Key>> =
                 left.iter().flat_map(|left| &left.keys).map(key_of).collect();
@@ -181,8 +185,12 @@ impl Table {
         loop {
             self.counted(PUTS);
             match request.clone().send().await {
-                Ok(reply) => return Ok(Put::Done(reply.attributes)),
+                Ok(reply) => {
+                    place.answered();
+                    return Ok(Put::Done(reply.attributes));
+                }
                 Err(error) if error.code() == Some("ConditionalCheckFailedException") => {
+                    place.answered();
                     return Ok(Put::ConditionFailed);
                 }
                 Err(error) => place.again(attempt(error), "PutItem").await?,
@@ -204,6 +212,7 @@ impl Table {
             let request = self.client.batch_write_item();
             match request.request_items(&self.name, wanted.clone()).send().await {
                 Ok(reply) => {
+                    place.answered();
                     let left = reply.unprocessed_items.unwrap_or_default().remove(&self.name);
                     let left = left.unwrap_or_default();
                     // What is said to be left is sent as it was, never as the reply has it.
@@ -257,6 +266,7 @@ impl Table {
                     continue;
                 }
             };
+            place.answered();
             for item in reply.items.unwrap_or_default() {
                 let sort = text_of(&item, "s").ok_or_else(unasked)?;
                 let in_order = found.last().is_none_or(|(last, _)| *last < sort);

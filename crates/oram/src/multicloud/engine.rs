@@ -126,7 +126,7 @@ impl MulticloudEngine {
                 let _it_has_ended = tells.tell(Event::Link(cloud, what));
             };
             let of = (clouds[cloud].clone(), settings.signers[cloud]);
-            Link::new(of, opening, grid.clone(), Arc::new(told))
+            Link::new(witness::CLOUDS[cloud], of, opening, grid.clone(), Arc::new(told))
         };
         let links = [link(0), link(1)];
         let fault = Arc::<Fault>::default();

@@ -5,7 +5,8 @@
 //! sent while there is no session is dropped: all that is under way is done again when there is one
 //! ([`super::MulticloudPlane::repeat`]). What waits for its turn can be taken back ([`Outbox`]).
 //!
-//! A cloud that says nothing, though it owes something, is as one that has ended (`waiting`).
+//! A cloud that says nothing, though it owes something, is as one that has ended (`waiting`). That
+//! one has no session for more than a second is told, and that it has one again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use fogbank_env::{Mutex, Nanos};
 use fogbank_mix::message::Reached;
 use fogbank_mix::session::{FromCloud, MixCloud, Opening, Session, SessionError, ToCloud};
 use fogbank_mix::signed::PublicKey;
-use fogbank_store::DepartureGrid;
+use fogbank_store::{Absences, DepartureGrid};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -26,6 +27,10 @@ use crate::{Error, Result, lied};
 /// ends sooner than that brings nothing, so the next one waits, too.
 pub(super) const PATIENCE: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_secs(2), Duration::from_secs(60)];
+
+/// A try that takes so long is told while it goes on.
+const SILENCE: Duration = Duration::from_secs(5);
+const OPENING: &str = "a session";
 
 /// What happens on a link.
 #[derive(Debug)]
@@ -75,6 +80,7 @@ pub struct Link {
     grid: DepartureGrid,
     /// Told of what happens, when it does.
     told: Arc<dyn Fn(OfLink) + Send + Sync>,
+    absences: Arc<Absences>,
     outbox: Option<Arc<Outbox>>,
     /// The last place of the journal that was said in this session.
     reached: Option<Reached>,
@@ -90,8 +96,9 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link that opens its first session, of a number above this one.
+    /// A link to the cloud of this name that opens its first session, of a number above this one.
     pub fn new(
+        name: &'static str,
         (cloud, key): (Arc<dyn MixCloud>, PublicKey),
         opening: Opening,
         grid: DepartureGrid,
@@ -100,12 +107,14 @@ impl Link {
         let (outbox, reached, tasks) = (None, None, JoinSet::new());
         let session = Arc::new(AtomicU64::new(opening.session));
         let (sign, last, ended) = (grid.now(), None, None);
+        let absences = Arc::new(Absences::new(name));
         let mut link = Self {
             cloud,
             key,
             opening,
             grid,
             told,
+            absences,
             outbox,
             reached,
             tasks,
@@ -134,11 +143,13 @@ impl Link {
         let (cloud, noted, session) = (self.cloud.clone(), self.key, self.session.clone());
         let opening = self.opening.clone();
         let (grid, told) = (self.grid.clone(), self.told.clone());
+        let absences = self.absences.clone();
         self.tasks.spawn(async move {
             if wait > 0 {
                 grid.come(now + wait).await;
             }
-            let session = match patiently(&*cloud, opening, &session, &grid).await {
+            let opened = patiently(&*cloud, opening, &session, &grid, &absences).await;
+            let session = match opened {
                 Ok(session) => session,
                 Err(error) => return told(OfLink::Failed(error)),
             };
@@ -226,20 +237,31 @@ async fn patiently(
     mut opening: Opening,
     session: &AtomicU64,
     grid: &DepartureGrid,
+    absences: &Absences,
 ) -> Result<Session> {
     let [mut wait, longest, patience] = PATIENCE.map(|time| time.as_nanos() as Nanos);
     let until = grid.now() + patience;
     loop {
         opening.session = session.fetch_add(1, Ordering::Relaxed) + 1;
-        let late = || Err(SessionError::Absent("it does not answer".into()));
+        let (began, silent) = (grid.now(), "it does not answer");
+        let late = async {
+            grid.come(began + SILENCE.as_nanos() as Nanos).await;
+            absences.failed((began, grid.now()), OPENING, silent);
+            grid.come(until).await;
+            Err(SessionError::Absent(silent.into()))
+        };
         let opened = tokio::select! {
             biased;
             opened = cloud.open(&opening) => opened,
-            () = grid.come(until) => late(),
+            late = late => late,
         };
         match opened {
-            Ok(session) => return Ok(session),
+            Ok(session) => {
+                absences.answered(grid.now());
+                return Ok(session);
+            }
             Err(error) if is_passing(&error) && grid.now() < until => {
+                absences.failed((began, grid.now()), OPENING, &of_absent(error));
                 grid.come(grid.now() + wait).await;
                 wait = (2 * wait).min(longest);
             }

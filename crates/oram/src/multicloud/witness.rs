@@ -155,6 +155,8 @@ pub fn older(reached: Reached, cloud: usize, seen: Reached) -> String {
 
 /// What the clouds are called.
 pub const NAMES: [&str; 2] = ["first", "second"];
+/// The same, where a sentence begins.
+pub const CLOUDS: [&str; 2] = ["the first cloud", "the second cloud"];
 
 fn unsaid(cloud: usize, error: &SessionError) -> crate::Error {
     let why = format!("the {} cloud: {error}", NAMES[cloud]);
