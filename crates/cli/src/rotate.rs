@@ -20,7 +20,7 @@ use std::io::{BufReader, BufWriter, Seek};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use fogbank::args::{RotateKeyArgs, ShapeArgs, StoreArgs};
+use fogbank::args::{OpenArgs, RotateKeyArgs, ShapeArgs};
 use fogbank::backup::{back_up, check_second_store, unread};
 use fogbank::{Error, OpenOptions, Place, Result, check_access, lock_trusted_side};
 use fogbank_durable::BackupReader;
@@ -40,8 +40,9 @@ use crate::upkeep::{existing, flags, open, randomness, serves, tell_kept};
 /// not verify. A new store that was not filled to its end is not opened later.
 pub async fn run(args: RotateKeyArgs) -> Result<()> {
     let old = existing(&args.place)?;
-    let registers = args.place.registers.registers.clone();
-    let new = Place { data: args.to.clone(), store: args.to_store.clone(), registers };
+    let registers = args.place.place.registers.registers.clone();
+    let (data, store) = (args.to.clone(), args.to_store.clone());
+    let new = Place { data, store, second_store: args.to_second_store.clone(), registers };
     if new.store_url() == old.store_url() {
         return Err(Error::Usage(
             "the new store would lie where the old one is; say another place with --to-store"
@@ -61,7 +62,7 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
     let mut progress = |done, of| show(&bar, done, of);
     let shape = ShapeArgs { capacity: args.capacity, ..ShapeArgs::default() };
     let serve = serves(backup.config());
-    let options = OpenOptions::new(new.clone()).shape(shape).second_store(args.to_second_store);
+    let options = OpenOptions::new(new.clone()).shape(shape);
     let restored = options.restore(backup, &mut progress).await;
     bar.finish_and_clear();
     restored?;
@@ -73,7 +74,7 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
 /// either if the new one would need another `second` cloud.
 async fn copy_to(
     file: File,
-    store: &StoreArgs,
+    store: &OpenArgs,
     second: Option<&str>,
     key: &MasterKey,
     random: &Randomness,

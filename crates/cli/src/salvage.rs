@@ -19,7 +19,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek};
 use std::path::PathBuf;
 
-use fogbank::args::{BackupArgs, StoreArgs};
+use fogbank::args::{BackupArgs, OpenArgs};
 use fogbank::backup::{Lost, salvage, unread};
 use fogbank::{Error, OpenOptions, Place, Result, counted};
 use fogbank_durable::BackupReader;
@@ -52,10 +52,10 @@ pub async fn write(
 ///
 /// # Errors
 /// [`Error::CloudLied`] if anything is lost, though the new store is there and whole.
-pub async fn repair(store: &StoreArgs, to: PathBuf, to_store: Option<String>) -> Result<()> {
+pub async fn repair(store: &OpenArgs, to: PathBuf, to_store: Option<String>) -> Result<()> {
     let old = existing(store)?;
-    let registers = store.registers.registers.clone();
-    let new = Place { data: to, store: to_store, registers };
+    let registers = store.place.registers.registers.clone();
+    let new = Place { data: to, store: to_store, second_store: None, registers };
     if new.store_url() == old.store_url() {
         return Err(Error::Usage(
             "the new store would lie where the old one is; say another place with --to-store"

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fogbank::args::{
-    BackupArgs, LoadArgs, MoveRegister, RecoverArgs, RestoreArgs, ShapeArgs, StoreArgs, VerifyArgs,
+    BackupArgs, LoadArgs, MoveRegister, OpenArgs, RecoverArgs, RestoreArgs, ShapeArgs, VerifyArgs,
 };
 use fogbank::backup::{back_up, unread};
 use fogbank::load::{Loaded, Record, Source};
@@ -245,13 +245,14 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
         .map_err(|e| Error::Usage(format!("cannot read {}: {e}", args.from.display())))?;
     let backup = BackupReader::open(BufReader::new(file), &master).map_err(unread)?;
     let registers = args.registers.registers.clone();
-    let place = Place { data: args.data.clone(), store: args.store.clone(), registers };
+    let (data, store) = (args.data.clone(), args.store.clone());
+    let place = Place { data, store, second_store: args.second_store, registers };
     place.check_free(&[Some(&args.from), Some(&args.key.key)])?;
     let bar = bar("restoring");
     let mut progress = |done, of| show(&bar, done, of);
     let shape = ShapeArgs { capacity: args.capacity, ..ShapeArgs::default() };
     let serve = serves(backup.config());
-    let options = OpenOptions::new(place.clone()).shape(shape).second_store(args.second_store);
+    let options = OpenOptions::new(place.clone()).shape(shape);
     let restored = options.restore(backup, &mut progress).await;
     bar.finish_and_clear();
     restored?;
@@ -330,7 +331,7 @@ pub fn flags(place: &Place) -> String {
 ///
 /// # Errors
 /// By blame, see [`Error`].
-pub async fn open(place: &StoreArgs) -> Result<AtRest> {
+pub async fn open(place: &OpenArgs) -> Result<AtRest> {
     OpenedStore::open(OpenOptions::new(existing(place)?).existing()).await?.rest().await
 }
 
@@ -338,7 +339,7 @@ pub async fn open(place: &StoreArgs) -> Result<AtRest> {
 ///
 /// # Errors
 /// [`Error::Usage`] if there is none; [`Error::CannotUse`] if nobody may look.
-pub fn existing(args: &StoreArgs) -> Result<Place> {
+pub fn existing(args: &OpenArgs) -> Result<Place> {
     let place = Place::from(args);
     let trusted = place.trusted();
     let is_there = trusted.join("key").try_exists();

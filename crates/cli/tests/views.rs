@@ -92,7 +92,7 @@ fn shape() -> ShapeArgs {
 }
 
 async fn open(data: &Path, seed: u64, live: Option<Arc<Live>>, record: Option<&Path>) -> Opened {
-    let place = Place { data: data.into(), store: Some("memory:".into()), registers: None };
+    let place = Place { store: Some("memory:".into()), ..Place::local(data) };
     let options = OpenOptions::new(place).shape(shape()).repeatable(seed).live(live);
     options.record(record.map(Into::into)).open().await.expect("a store in memory opens")
 }

@@ -199,7 +199,7 @@ pub struct FlowArgs {
 pub struct VolumeServeArgs {
     /// Where it is.
     #[command(flatten)]
-    pub place: StoreArgs,
+    pub place: OpenArgs,
     /// Where to listen: HOST:PORT or unix:PATH.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:10809")]
     pub nbd: String,
@@ -245,6 +245,10 @@ pub struct MountArgs {
     /// The cloud side, as it was said to create the volume.
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: Option<String>,
+    /// Of a volume in two clouds: where the second one is now, if it has moved:
+    /// grpc://HOST:PORT/TENANT [as noted in DIR/proxy/second-store].
+    #[arg(long, value_name = "URL", env = "FOGBANK_SECOND_STORE")]
+    pub second_store: Option<String>,
     /// Where the freshness register is, if not in DIR/proxy.
     #[command(flatten)]
     pub registers: RegistersArgs,
@@ -515,12 +519,24 @@ pub struct StoreArgs {
     pub registers: RegistersArgs,
 }
 
+/// Where a store is that is opened.
+#[derive(Debug, Clone, Args)]
+pub struct OpenArgs {
+    /// Where.
+    #[command(flatten)]
+    pub place: StoreArgs,
+    /// Of a volume in two clouds: where the second one is now, if it has moved:
+    /// grpc://HOST:PORT/TENANT. Later commands find it there [as noted in DIR/proxy/second-store].
+    #[arg(long, value_name = "URL", env = "FOGBANK_SECOND_STORE")]
+    pub second_store: Option<String>,
+}
+
 /// What to recover.
 #[derive(Debug, Clone, Args)]
 pub struct RecoverArgs {
     /// Where the store is.
     #[command(flatten)]
-    pub place: StoreArgs,
+    pub place: OpenArgs,
     /// Go on though the freshness register is lost: whatever the cloud shows is taken for the
     /// newest state, also if it is an old copy of it. What was answered since then would be gone
     /// unnoticed, and the cloud could link what is read again to what was read then.
@@ -545,7 +561,7 @@ pub enum MoveRegister {
 pub struct VerifyArgs {
     /// Where the store is.
     #[command(flatten)]
-    pub place: StoreArgs,
+    pub place: OpenArgs,
     /// Only look whether everything that has to be in the cloud is there. Takes nothing over and
     /// changes nothing, so the store may be served meanwhile. What is in the buckets is not read.
     #[arg(long, conflicts_with = "repair")]
@@ -569,7 +585,7 @@ pub struct VerifyArgs {
 pub struct BackupArgs {
     /// Where the store is.
     #[command(flatten)]
-    pub place: StoreArgs,
+    pub place: OpenArgs,
     /// The file to write, which must be new. It is sealed by the store's key: keep a copy of
     /// DIR/proxy/key apart from it.
     #[arg(long, value_name = "FILE")]
@@ -648,7 +664,7 @@ pub struct LoadArgs {
 pub struct RotateKeyArgs {
     /// Where the store is.
     #[command(flatten)]
-    pub place: StoreArgs,
+    pub place: OpenArgs,
     /// Directory of the new store's trusted side, which must have none yet, and, unless --to-store
     /// says otherwise, of its cloud side.
     #[arg(long, value_name = "NEWDIR")]

@@ -220,7 +220,11 @@ impl OpenOptions {
         if is_of_volume(backup.config()) {
             return self.restore_volume(backup, progress).await;
         }
-        check_second_store(backup.config(), SECOND_STORE_FLAG, self.given_second_store())?;
+        check_second_store(
+            backup.config(),
+            SECOND_STORE_FLAG,
+            self.place().second_store.as_deref(),
+        )?;
         let old = StoreConfig::decode(backup.config())?;
         let config = match self.shape_args().capacity {
             Some(capacity) => old.with_capacity(capacity)?,
@@ -253,9 +257,9 @@ impl OpenOptions {
             let why = "--capacity is for stores of keys: a volume keeps its size";
             return Err(Error::Usage(why.into()));
         }
-        let url = self.place().store_url();
+        let (url, second) = (self.place().store_url(), self.place().second_store.as_deref());
         let config = VolumeConfig::decode(backup.config())?;
-        let config = config.placed(&url, self.given_second_store())?;
+        let config = config.placed(&url, second)?;
         if !self.is_on_another() {
             config.check_room(self.place())?;
         }

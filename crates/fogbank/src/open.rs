@@ -25,6 +25,7 @@ use fogbank_txn::{Components, Proxy, SharedVault, Uptime};
 use tokio::runtime::Handle;
 
 use crate::args::ShapeArgs;
+use crate::backup::check_second_store;
 use crate::config::StoreConfig;
 use crate::dashboard::{Live, Watched};
 use crate::engines::ring;
@@ -38,6 +39,7 @@ use crate::plan::Plan;
 use crate::recording::Recording;
 use crate::registers::{Holding, RegisterPlace};
 use crate::side_check::check_apart;
+use crate::volume::SECOND_STORE_FLAG;
 
 /// How to open a store.
 #[derive(Clone)]
@@ -51,7 +53,6 @@ pub struct OpenOptions {
     randomness: Option<Randomness>,
     accept_rollback_risk: bool,
     existing: bool,
-    second_store: Option<String>,
     uptime: Option<Uptime>,
     on: Option<Arc<dyn Store>>,
     clients: Option<Handle>,
@@ -71,7 +72,6 @@ impl OpenOptions {
             randomness: None,
             accept_rollback_risk: false,
             existing: false,
-            second_store: None,
             uptime: None,
             on: None,
             clients: None,
@@ -159,16 +159,6 @@ impl OpenOptions {
         self.on.as_ref().map_or_else(|| self.across_a_link(), |store| store.xor().is_some())
     }
 
-    /// The second cloud of a volume that is restored, if its engine needs two.
-    pub fn second_store(mut self, url: Option<String>) -> Self {
-        self.second_store = url;
-        self
-    }
-
-    pub(crate) fn given_second_store(&self) -> Option<&str> {
-        self.second_store.as_deref()
-    }
-
     /// Whether the cloud side is another than the place's URL says.
     pub(crate) fn is_on_another(&self) -> bool {
         self.on.is_some()
@@ -206,7 +196,9 @@ impl OpenOptions {
         let config = match &sides.claimed {
             Some(bytes) => {
                 self.check_key()?;
-                StoreConfig::decode(bytes)?
+                let config = StoreConfig::decode(bytes)?;
+                check_second_store(bytes, SECOND_STORE_FLAG, self.place.second_store.as_deref())?;
+                config
             }
             None if self.existing => return Err(fogbank_durable::Error::NoStore.into()),
             None => {

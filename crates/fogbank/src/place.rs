@@ -9,7 +9,7 @@ use fogbank_objects::{Environment, ObjectsStore, ObjectsUrl, TableUrl};
 use fogbank_store::url::StoreUrl;
 use fogbank_store::{Absences, Retry, RetrySchedule, Store, StoreError};
 
-use crate::args::{PlaceArgs, StoreArgs};
+use crate::args::{OpenArgs, PlaceArgs, StoreArgs};
 use crate::error::{Error, Result, no_acceptance};
 use crate::fill::MARKER;
 use crate::site::SitePlace;
@@ -26,6 +26,8 @@ pub struct Place {
     pub data: PathBuf,
     /// The URL of the cloud side; `file://DATA/cloud` if not given.
     pub store: Option<String>,
+    /// The URL of the second cloud of a volume that lies in two, if it is another than noted.
+    pub second_store: Option<String>,
     /// The list of the servers that keep the freshness register; it is in the trusted folder if not
     /// given.
     pub registers: Option<PathBuf>,
@@ -34,21 +36,29 @@ pub struct Place {
 impl From<&StoreArgs> for Place {
     fn from(args: &StoreArgs) -> Self {
         let registers = args.registers.registers.clone();
-        Self { data: args.data.clone(), store: args.store.clone(), registers }
+        let (data, store) = (args.data.clone(), args.store.clone());
+        Self { data, store, second_store: None, registers }
+    }
+}
+
+impl From<&OpenArgs> for Place {
+    fn from(args: &OpenArgs) -> Self {
+        Self { second_store: args.second_store.clone(), ..Self::from(&args.place) }
     }
 }
 
 impl From<&PlaceArgs> for Place {
     fn from(args: &PlaceArgs) -> Self {
         let registers = args.registers.registers.clone();
-        Self { data: args.data.clone(), store: args.store.clone(), registers }
+        let (data, store) = (args.data.clone(), args.store.clone());
+        Self { data, store, second_store: None, registers }
     }
 }
 
 impl Place {
     /// Both sides under one directory of this machine.
     pub fn local(data: impl Into<PathBuf>) -> Self {
-        Self { data: data.into(), store: None, registers: None }
+        Self { data: data.into(), store: None, second_store: None, registers: None }
     }
 
     /// The folder of the trusted side.
@@ -154,10 +164,11 @@ impl Place {
     fn check_first_cloud(&self) -> Result<()> {
         let noted = self.trusted().join(SECOND_STORE);
         let Ok(second) = std::fs::read_to_string(&noted) else { return Ok(()) };
+        let second = self.second_store.as_ref().unwrap_or(&second);
         let url = self.store_url();
         let tenant = |url: &str| Address::parse(url.trim()).map(|of| (of.place, of.tenant));
         let is_none = !across_a_link(&url);
-        let is_second = !is_none && tenant(&url).ok() == tenant(&second).ok();
+        let is_second = !is_none && tenant(&url).ok() == tenant(second).ok();
         if !self.knows_a_store() || !(is_none || is_second) {
             return Ok(());
         }

@@ -104,8 +104,7 @@ async fn running() -> ([Cloud; 2], TempDir, Place) {
     for cloud in &mut clouds {
         cloud.start().await;
     }
-    let place =
-        Place { data: folder.path().join("d"), store: Some(clouds[0].url()), registers: None };
+    let place = Place { store: Some(clouds[0].url()), ..Place::local(folder.path().join("d")) };
     (clouds, folder, place)
 }
 
@@ -411,6 +410,50 @@ async fn a_wrong_second_cloud_spoils_nothing() {
     Volume::create(first, &config(&clouds[0], Some(other)).unwrap()).await.unwrap();
 }
 
+/// A second server that has moved is said once, and noted when it has turned out to be the one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_cloud_that_has_moved_is_said_once() {
+    let (mut clouds, _folder, place) = made().await;
+    let volume = open(&place).await.unwrap();
+    write(&*volume.engine(), 0, 1).await;
+    volume.close().await.unwrap();
+    let note = place.data.join("proxy/second-store");
+    let noted = || std::fs::read_to_string(&note).unwrap();
+    let before = noted();
+    for cloud in &mut clouds {
+        cloud.die().await;
+    }
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    clouds[1].address = free.local_addr().unwrap();
+    drop(free);
+    clouds[0].beside = vec![clouds[1].address.to_string()];
+    for cloud in &mut clouds {
+        cloud.start().await;
+    }
+    // Another tenant there is not the one: it is refused, and what was noted stays.
+    let at = |second: String| Place { second_store: Some(second), ..place.clone() };
+    let wrong = other_tenant(&clouds[1]);
+    let told = refused(&at(wrong)).await;
+    let says = |why: &str| why.contains("the second cloud knows nothing of this volume");
+    assert!(matches!(&told, Error::CloudLied(why) if says(why)), "{told:?}");
+    let told = refused(&at(clouds[0].url())).await;
+    assert!(matches!(&told, Error::Usage(why) if why.contains("is the second")), "{told:?}");
+    assert_eq!(noted(), before);
+    let moved = at(clouds[1].url());
+    let opened = OpenedStore::open(OpenOptions::new(moved).existing()).await.unwrap();
+    opened.rest().await.unwrap().close().await.unwrap();
+    assert_eq!(noted(), clouds[1].url());
+    let volume = open(&place).await.unwrap();
+    is_there(&*volume.engine(), 0, 1).await;
+    volume.close().await.unwrap();
+    // Also where the note is lost.
+    std::fs::remove_file(&note).unwrap();
+    let told = refused(&place).await.to_string();
+    assert!(told.contains("second-store is missing") && told.contains("--second-store"), "{told}");
+    open(&at(clouds[1].url())).await.unwrap().close().await.unwrap();
+    assert_eq!(noted(), clouds[1].url());
+}
+
 /// A volume whose second cloud is another's is not made by halves: the first takes another.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_cloud_that_is_occupied_leaves_the_first_as_it_was() {
@@ -478,7 +521,7 @@ async fn a_volume_goes_to_two_other_clouds() {
     let (others, _elsewhere, new) = running().await;
     let restore = |second: Option<String>| {
         let backup = BackupReader::open(&file[..], &key).unwrap();
-        let options = OpenOptions::new(new.clone()).second_store(second);
+        let options = OpenOptions::new(Place { second_store: second, ..new.clone() });
         async { options.restore(backup, &mut |_, _| {}).await }
     };
     for (second, word) in [(None, "--second-store"), (Some(others[0].url()), "one server")] {

@@ -17,7 +17,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fogbank::args::{FileSystem, MountArgs, StoreArgs};
+use fogbank::args::{FileSystem, MountArgs, OpenArgs, StoreArgs};
 use fogbank::site::SitePlace;
 use fogbank::volume::{Flow, Volume};
 use fogbank::{Disk, Error, Place, Result};
@@ -46,7 +46,10 @@ pub async fn run(args: MountArgs) -> Result<()> {
     tools::check(&args.mount_point, args.mkfs.is_some())?;
     let signal = stop_signal()?;
     let (data, store, registers) = (args.data.clone(), args.store.clone(), args.registers.clone());
-    let place = Place::from(&StoreArgs { data, store, registers });
+    let place = Place::from(&OpenArgs {
+        place: StoreArgs { data, store, registers },
+        second_store: args.second_store.clone(),
+    });
     let disk = open(&place, flow).await?;
     let folder = PrivateFolder::new()?;
     let socket = folder.0.join("nbd");

@@ -68,6 +68,15 @@ impl Clouds {
         folders.map(|folder| folder.join("test.trace")).collect()
     }
 
+    /// Ends both; the second goes to another port, and both start again.
+    pub fn move_second(&mut self) {
+        [0, 1].into_iter().for_each(|at| self.kill(at));
+        let from = format!("127.0.0.1:{}/", self.ports[1]);
+        self.ports[1] = crate::server::free_port();
+        self.urls[1] = self.urls[1].replace(&from, &format!("127.0.0.1:{}/", self.ports[1]));
+        [0, 1].into_iter().for_each(|at| self.start(at));
+    }
+
     /// Both end in good order.
     pub fn end(&self) {
         let servers = std::mem::take(&mut *self.running.lock());

@@ -97,6 +97,42 @@ fn what_to_back_up_is_said_and_what_an_older_copy_does() {
     volume.write(1, 8);
 }
 
+/// Every command that opens a volume can be told that its second cloud has moved, and from then on
+/// knows it.
+#[test]
+fn every_command_can_be_told_where_the_second_cloud_is_now() {
+    let mut volume = Volume::in_two_clouds();
+    volume.write(0, 7);
+    let [file, socket] = ["file", "other-socket"].map(|name| volume.path(name));
+    let nbd = format!("unix:{}", socket.display());
+    let commands: [&[&str]; 4] = [
+        &["verify"],
+        &["recover"],
+        &["backup", "--to", path(&file)],
+        &["volume", "serve", "--nbd", &nbd],
+    ];
+    for command in commands {
+        volume.clouds.as_mut().unwrap().move_second();
+        let second = volume.clouds.as_ref().unwrap().url(1).to_owned();
+        let told = ["--second-store", &second];
+        if command[0] != "volume" {
+            let (code, told) = volume.told(&[command, &told].concat());
+            assert_eq!(code, Some(0), "{command:?}: {told}");
+        } else {
+            let flags = [&volume.store()[..], &told].concat();
+            let server = Server::try_volume(&volume.data(), &socket, &flags);
+            assert!(server.expect("it serves").terminate().success());
+        }
+        let (code, told) = volume.told(&["verify"]);
+        assert_eq!(code, Some(0), "after {command:?}: {told}");
+    }
+    // Whatever else opens one takes the flag, too.
+    for command in [&["rotate-key"][..], &["mount"]] {
+        let help = said(&fogbank(&[command, &["--help"]].concat()));
+        assert!(help.contains("--second-store <URL>"), "{command:?}: {help}");
+    }
+}
+
 fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }

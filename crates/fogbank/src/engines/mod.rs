@@ -24,7 +24,9 @@ use crate::open::Sides;
 use crate::plan::lines::{Line, of_bill};
 use crate::plan::price::prices;
 use crate::plan::volume::{VolumePlan, VolumeSite};
-use crate::volume::{EncodeRecord, Flag, Flags, Flow, Volume, VolumeConfig, VolumeShape};
+use crate::volume::{
+    EncodeRecord, Flag, Flags, Flow, SECOND_STORE_FLAG, Volume, VolumeConfig, VolumeShape,
+};
 
 /// The engines of volumes. The first one is the default.
 pub(crate) static VOLUME_ENGINES: [&VolumeEngine; 4] =
@@ -142,6 +144,14 @@ impl VolumeEngine {
                 names(|engine| engine.has_two_clouds).join(" or ")
             ))),
             _ => Ok(()),
+        }
+    }
+
+    /// Refuses a second cloud of a volume that is there, where there is no use for it.
+    pub(crate) fn check_given_second(&self, second_store: Option<&str>) -> Result<()> {
+        match second_store {
+            Some(second) => self.check_second_store(SECOND_STORE_FLAG, Some(second)),
+            None => Ok(()),
         }
     }
 

@@ -30,7 +30,7 @@ use super::accesses::{KeptApart, Reckoned, Requests};
 use super::partition::CHECKPOINT_EVERY;
 use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, accesses, decode};
 use crate::error::{Error, FROM_A_BACKUP, Result, no_acceptance};
-use crate::place::{CLOUD_KEYS, SECOND_STORE, absolute, of_new, of_store};
+use crate::place::{CLOUD_KEYS, Place, SECOND_STORE, absolute, of_new, of_store};
 use crate::plan::lines::Line;
 use crate::plan::volume::{VolumePlan, VolumeSite};
 use crate::volume::{Flow, QUANTUM_US, Volume, VolumeShape};
@@ -137,20 +137,21 @@ impl MulticloudVolume {
         Ok(settings)
     }
 
-    /// Where the second cloud is; noted for a new volume, read for another.
-    fn second_store(&self, trusted: &Path) -> Result<String> {
+    /// Where the second cloud is; noted for a new volume, given or read for another.
+    fn second_store(&self, place: &Place) -> Result<String> {
         if let Some(url) = &self.second_store {
-            let file = trusted.join(SECOND_STORE);
             let url = lasting(url);
-            fogbank_env::write_secret(&file, url.as_bytes())
-                .map_err(|e| Error::CannotUse(format!("{}: {e}", file.display())))?;
+            note_second(&place.trusted(), &url)?;
             return Ok(url);
         }
+        if let Some(url) = &place.second_store {
+            return Ok(lasting(url)); // noted when it has turned out to be the one
+        }
         noted(
-            trusted,
+            &place.trusted(),
             SECOND_STORE,
-            "this volume lies in two clouds, and this file says where the second one is: write its \
-             URL there (grpc://HOST:PORT/TENANT)",
+            "this volume lies in two clouds, and this file says where the second one is: say it \
+             with --second-store grpc://HOST:PORT/TENANT",
         )
     }
 
@@ -249,7 +250,7 @@ impl VolumeTail for MulticloudVolume {
         }
         let (place, clock) = (opening.options.place(), opening.sides.clock.clone());
         let (trusted, first) = (place.trusted(), place.store_url());
-        let second = self.second_store(&trusted)?;
+        let (second, has_moved) = (self.second_store(place)?, place.second_store.is_some());
         check(&first)?;
         check(&second)?;
         let clouds = [way_to(&first, &second, &clock)?, way_to(&second, &first, &clock)?];
@@ -260,15 +261,18 @@ impl VolumeTail for MulticloudVolume {
         let journal = journal.map_err(|e| Error::CannotUse(format!("{JOURNAL}: {e}")))?;
         let vault = (settings.vault()?, settings.quantum);
         let (shape, witnesses) = (settings.public()?, clouds.clone());
-        accesses::open_with(
+        let opened = accesses::open_with(
             opening,
             vault,
             |store| Arc::new(BlobsApart::new(store, journal, ALL_BUT_COMMIT)),
             |register, grid| Arc::new(WitnessedRegister::new(register, witnesses, shape, grid)),
             |parts| Box::pin(MulticloudEngine::open(settings, parts, clouds)),
-        )
-        .await
-        .map_err(|error| of_journal(error, &trusted))
+        );
+        let volume = opened.await.map_err(|error| of_journal(error, &trusted))?;
+        if has_moved {
+            note_second(&trusted, &second)?;
+        }
+        Ok(volume)
     }
 }
 
@@ -281,6 +285,12 @@ fn lasting(url: &str) -> String {
         }
         _ => url.to_owned(),
     }
+}
+
+fn note_second(trusted: &Path, url: &str) -> Result<()> {
+    let file = trusted.join(SECOND_STORE);
+    fogbank_env::write_secret(&file, url.as_bytes())
+        .map_err(|e| Error::CannotUse(format!("{}: {e}", file.display())))
 }
 
 /// What a file of the trusted side says; if it is missing, what to do.

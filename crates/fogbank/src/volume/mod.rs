@@ -221,7 +221,9 @@ pub(crate) async fn open_at(
         }
         (Some(bytes), None) => {
             options.check_key()?;
-            VolumeConfig::decode(bytes)?
+            let config = VolumeConfig::decode(bytes)?;
+            config.engine().check_given_second(options.place().second_store.as_deref())?;
+            config
         }
         (None, Some(config)) => config.clone(),
         (None, None) => {
