@@ -329,6 +329,19 @@ async fn what_cannot_be_is_refused_with_what_to_do() {
     }
     // Credentials of another server, or of nobody, by the name of their file.
     let [first, second] = [0, 1].map(|at| clouds[at].credentials());
+    // Those of the first, by whatever name, are told as such: nobody has said one server twice.
+    let renamed = folder.path().join("renamed");
+    fogbank_env::write_secret(&renamed, &std::fs::read(&first).unwrap()).unwrap();
+    for by in [&first, &renamed] {
+        let config = config(&clouds[0], Some(clouds[1].url_by(by))).unwrap();
+        let told = Volume::create(place.clone(), &config).await.err().unwrap();
+        let (file, other) = (by.display().to_string(), clouds[1].address.to_string());
+        let words = [&file, &other, "each server has its own", "?credentials=FILE"];
+        let why = told.to_string();
+        assert!(matches!(told, Error::Usage(_)), "{told:?}");
+        assert!(words.iter().all(|word| why.contains(*word)), "{why}");
+        assert!(!why.contains("one server") && !place.data.exists(), "{why}");
+    }
     let unknown = folder.path().join("unknown");
     let text = std::fs::read_to_string(&second).unwrap();
     let (token, rest) = text.split_once('\n').unwrap();

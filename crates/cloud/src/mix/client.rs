@@ -6,6 +6,7 @@
 //!    when the other end is behind.
 //! 3. *Loss*: the receiver ends with who is to blame. Nothing is sent twice here.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -29,7 +30,7 @@ use super::{
 };
 use crate::client::words;
 use crate::codec::Pieces;
-use crate::credentials::Address;
+use crate::credentials::{Address, Credentials};
 use crate::dial::Dial;
 use crate::frames::{Frames, pieces};
 use crate::wire::MESSAGE_BYTES_MAX;
@@ -57,7 +58,7 @@ impl MixClient {
         let (address, other) = (Address::parse(url)?, Address::parse(other)?);
         let (own, credentials) = (address.load()?, other.load()?);
         if own.pin == credentials.pin {
-            return Err(one_server());
+            return Err(one_pin((&address.place, &own), (&other.place, &credentials)));
         }
         let dial = Dial::new(&address, &own)?;
         let peer = Peer {
@@ -80,8 +81,9 @@ impl MixClient {
     /// [`StoreError::Caller`].
     pub fn check(url: &str, other: &str) -> Result<(), StoreError> {
         // Also two tenants of a server are one cloud: it would see everything.
-        match Address::parse(url)?.place == Address::parse(other)?.place {
-            true => Err(one_server()),
+        let (place, other) = (Address::parse(url)?.place, Address::parse(other)?.place);
+        match place == other {
+            true => Err(one_server(&format!("both URLs say {place}"))),
             false => Ok(()),
         }
     }
@@ -202,12 +204,28 @@ async fn receive(
     Err(SessionError::Absent(format!("{place}: it has ended the session")))
 }
 
-fn one_server() -> StoreError {
-    StoreError::Caller(
-        "both clouds are one server, which would see everything: give two, at providers that do \
-         not work together"
-            .into(),
-    )
+fn one_server(how: &str) -> StoreError {
+    StoreError::Caller(format!(
+        "{how}: both clouds are one server, which would see everything; give two, at providers \
+         that do not work together"
+    ))
+}
+
+/// Why two servers have one certificate: one file is read for both, or they are one.
+fn one_pin(
+    (place, own): (&str, &Credentials),
+    (other_place, other): (&str, &Credentials),
+) -> StoreError {
+    if own.token.digits() != other.token.digits() {
+        return one_server(&format!("{place} and {other_place} have the same certificate"));
+    }
+    let file = other.file.as_deref().unwrap_or(Path::new("that file"));
+    StoreError::Caller(format!(
+        "the credentials in {}, for {other_place}, are those for {place}, too, and each server has \
+         its own: copy tenants/NAME/credentials of the other server, and name the copy behind its \
+         URL, by ?credentials=FILE",
+        file.display()
+    ))
 }
 
 pub(super) fn of_store(error: StoreError) -> SessionError {
