@@ -44,7 +44,7 @@ pub async fn write(
     file: File,
     master: &MasterKey,
 ) -> Result<(u64, Option<Lost>)> {
-    let (file, lost) = salvaged(place, BufWriter::new(file), master).await?;
+    let (file, lost) = salvaged("--salvage", place, BufWriter::new(file), master).await?;
     Ok((kept(file, &args.to)?, Some(lost)))
 }
 
@@ -65,7 +65,7 @@ pub async fn repair(store: &OpenArgs, to: PathBuf, to_store: Option<String>) -> 
     new.check_free(&[])?;
     let key = passing_key(&randomness()?);
     let copy = BufWriter::new(nameless(&old.trusted(), "repairing")?);
-    let (copy, lost) = salvaged(&old, copy, &key).await?;
+    let (copy, lost) = salvaged("--repair", &old, copy, &key).await?;
     let fault = |e: std::io::Error| Error::CannotUse(format!("the copy is not whole: {e}"));
     let mut copy = copy.into_inner().map_err(|e| fault(e.into_error()))?;
     copy.rewind().map_err(fault)?;
@@ -82,11 +82,12 @@ pub async fn repair(store: &OpenArgs, to: PathBuf, to_store: Option<String>) -> 
 }
 
 async fn salvaged(
+    flag: &str,
     place: &Place,
     file: BufWriter<File>,
     master: &MasterKey,
 ) -> Result<(BufWriter<File>, Lost)> {
-    let stored = OpenOptions::new(place.clone()).existing().stored().await?;
+    let stored = OpenOptions::new(place.clone()).existing().stored(flag).await?;
     let (random, passing) = (randomness()?, passing_key(&randomness()?));
     let aside = (nameless(&place.trusted(), "salvaging")?, &passing);
     let bar = bar("salvaging");

@@ -20,12 +20,14 @@ use fogbank_seal::MasterKey;
 use fogbank_store::{ArrayId, ChunkName, OrderedGridStore, Reading, Store, StoreError};
 use fogbank_txn::Moving;
 
+use crate::backup::check_second_store;
 use crate::config::StoreConfig;
 use crate::engines::ring;
 use crate::error::{Error, Result};
 use crate::open::{OpenOptions, Sides};
 use crate::place::Place;
 use crate::registers::RegisterPlace;
+use crate::volume::{SECOND_STORE_FLAG, is_of_volume};
 
 /// How often a look begins again because the store moves on meanwhile.
 const ATTEMPTS_MAX: u32 = 32;
@@ -39,14 +41,16 @@ pub struct Stored {
 }
 
 impl OpenOptions {
-    /// Reads the newest commit of a store that nobody serves, and takes nothing over.
+    /// Reads the newest commit of a store that nobody serves, and takes nothing over; `flag` asks
+    /// for that.
     ///
     /// # Errors
     /// By blame, see [`Error`]: of a checkpoint or delta that does not verify, too, for without
     /// them no block can be found.
-    pub async fn stored(self) -> Result<Stored> {
+    pub async fn stored(self, flag: &str) -> Result<Stored> {
         let Sides { lock, bare, clock, claimed } = self.sides().await?;
         let claimed = claimed.ok_or(fogbank_durable::Error::NoStore)?;
+        check_keys(self.place(), &claimed, flag)?;
         let asked = Asked::of(self.place(), bare, clock, &claimed, self.randomness()?)?;
         let committed = asked.committed().await?;
         let engine = asked.engine(&committed, true)?;
@@ -246,6 +250,7 @@ pub async fn presence_at(
         .map_err(|_| Error::CannotUse("the system has no randomness to give".into()))?;
     let random = Randomness::from_seed(seed);
     let claimed = shown_meanwhile(place, &*bare, &clock, &random).await?;
+    check_keys(place, &claimed, "--presence")?;
     let asked = Asked::of(place, bare, clock, &claimed, random)?;
     let first = asked.committed_meanwhile().await?;
     let mut wanted: BTreeSet<ChunkName> =
@@ -276,6 +281,18 @@ pub async fn presence_at(
         buckets: wanted.len(),
         rewritten: all - wanted.len(),
     })
+}
+
+/// Refuses what is no store of keys, of which alone these things can be asked.
+fn check_keys(place: &Place, config: &[u8], flag: &str) -> Result<()> {
+    if !is_of_volume(config) {
+        return check_second_store(config, SECOND_STORE_FLAG, place.second_store.as_deref());
+    }
+    Err(Error::Usage(format!(
+        "{flag} is for stores of keys, and this is a volume: leave it out. While nobody serves a \
+         volume, fogbank verify reads every block of it and fogbank backup copies all of it; what \
+         the cloud has lost of it is in a backup alone (fogbank restore)"
+    )))
 }
 
 /// An error of the store itself, by blame and with what can be done.

@@ -103,13 +103,23 @@ fn a_volume_is_no_store_of_keys_and_the_other_way_round() {
     let data = data.to_str().unwrap();
     let told = refused(&["volume", "create", "--size", "8MiB", "--data", data]);
     assert!(told.contains("there is a store at") && told.contains("already"), "{told}");
-    for arguments in [
-        &["serve", "--listen", "127.0.0.1:0", "--data", data][..],
-        &["verify", "--presence", "--data", data],
-        &["backup", "--salvage", "--to", "never", "--data", data],
+    let told = refused(&["serve", "--listen", "127.0.0.1:0", "--data", data]);
+    assert!(told.contains("fogbank volume serve"), "{told}");
+    // A flag that is for keys alone is named, and what is for volumes.
+    let to = volume.path("never").display().to_string();
+    for (flag, arguments) in [
+        ("--presence", &["verify", "--presence"][..]),
+        ("--salvage", &["backup", "--salvage", "--to", &to]),
+        ("--repair", &["verify", "--repair", "--to", &to]),
+        ("--capacity", &["rotate-key", "--capacity", "9", "--to", &to]),
+        ("--second-store", &["verify", "--second-store", "grpc://h:7/t"]),
+        ("--second-store", &["recover", "--second-store", "grpc://h:7/t"]),
     ] {
-        let told = refused(arguments);
-        assert!(told.contains("fogbank volume serve"), "{arguments:?}: {told}");
+        let told = refused(&[arguments, &["--data", data]].concat());
+        let says = format!("{flag} is for ");
+        assert!(told.contains(&says) && !Path::new(&to).exists(), "{arguments:?}: {told}");
+        let is_for_keys = ["--presence", "--salvage", "--repair"].contains(&flag);
+        assert!(!is_for_keys || told.contains("leave it out. While nobody serves"), "{told}");
     }
     let socket = format!("unix:{}", volume.socket().display());
     let empty = volume.path("empty");
