@@ -60,7 +60,7 @@ async fn command(cli: Cli) -> Result<()> {
         Command::Site(command) => site::run(command).await,
         Command::Mount(args) => mount::run(args).await,
         Command::Plan(args) => plan::run(*args),
-        Command::Config(ConfigCommand::Check(args)) => settings::check(&args),
+        Command::Config(ConfigCommand::Check(args)) => settings::check(&args).await,
         Command::Completions(args) => forward::to_lab("completions", &args),
         Command::Man(args) => forward::to_lab("man", &args),
         Command::Tune(args) => forward::to_lab("tune", &args),

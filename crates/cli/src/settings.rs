@@ -41,15 +41,20 @@ impl Settings {
     }
 }
 
-/// Says what the settings stand for. Opens and changes nothing.
+/// Says what the settings stand for. Changes nothing, and opens nothing but to look what a store
+/// that is there was made with.
 ///
 /// # Errors
-/// As [`Settings::of`].
-pub fn check(args: &ServeArgs) -> Result<()> {
+/// As [`Settings::of`]; if there is a store of other settings, which differ.
+pub async fn check(args: &ServeArgs) -> Result<()> {
     let settings = Settings::of(args)?;
-    let config = settings.options(args).check()?;
+    let (config, is_there) = settings.options(args).check().await?;
     let Settings { place, shape, .. } = settings;
-    say!("the settings make a store of {} records at {}", config.capacity, place.store_url());
+    let (records, url) = (config.capacity, place.store_url());
+    match is_there {
+        true => say!("the settings are those of the store of {records} records at {url}"),
+        false => say!("the settings make a store of {records} records at {url}"),
+    }
     say!("{}", config.epochs());
     let flags = shape.spelled_out().flags();
     if !flags.is_empty() {

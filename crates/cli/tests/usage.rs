@@ -290,6 +290,41 @@ fn settings_are_checked_without_making_anything() {
     assert!(!folder.join("fogbank-data/proxy/key").exists());
 }
 
+/// Of a store that is there, what differs from it is refused as `serve` does, served or not.
+#[test]
+fn settings_are_checked_against_the_store_that_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("pairs.csv"), "key,value\na,1\n").unwrap();
+    let load = ["load", "--from", "pairs.csv", "--data", "d", "--capacity", "1000"];
+    assert!(fogbank(folder, &load).status.success());
+    let changed = || {
+        let register = std::fs::read(folder.join("d/proxy/register")).unwrap();
+        let commit = std::fs::read_dir(folder.join("d/cloud")).unwrap().count();
+        (register, commit)
+    };
+    let (before, check) = (changed(), ["config", "check", "--data", "d"]);
+    for (typed, part) in [
+        (&["--capacity", "2000"][..], "--capacity 2000 (created with 1000)"),
+        (&["--interval-ms", "7"], "--interval-ms 7 (created with 160)"),
+        (&["--preset", "busy"], "--preset busy stands for"),
+        (&["--capacity", "7", "--batch", "9"], "--batch 9 (created with"),
+    ] {
+        let words = refused(folder, &[&check, typed].concat());
+        assert!(words.contains(part) && words.contains("other settings"), "{words}");
+        let serve = ["serve", "--data", "d", "--listen", "127.0.0.1:0"];
+        assert_eq!(words, refused(folder, &[&serve[..], typed].concat()));
+    }
+    assert!(changed() == before);
+    for typed in [&[][..], &["--capacity", "1000"]] {
+        let told = fogbank(folder, &[&check, typed].concat());
+        let words = String::from_utf8(told.stdout).unwrap();
+        assert_eq!(told.status.code(), Some(0), "{typed:?}");
+        assert!(words.contains("those of the store of 1000 records"), "{words}");
+    }
+    assert!(changed() == before, "it only looks");
+}
+
 #[test]
 fn what_its_disk_cannot_hold_is_not_made() {
     let folder = tempfile::tempdir().unwrap();

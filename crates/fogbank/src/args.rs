@@ -111,8 +111,8 @@ pub enum Command {
 /// What to do with settings.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// See whether `serve` takes settings for a new store, without making one, and say what they
-    /// stand for.
+    /// See whether `serve` takes settings, for a new store or the one that is there, without making
+    /// or changing anything, and say what they stand for.
     Check(Box<ServeArgs>),
 }
 

@@ -39,6 +39,7 @@ use crate::plan::Plan;
 use crate::recording::Recording;
 use crate::registers::{Holding, RegisterPlace};
 use crate::side_check::check_apart;
+use crate::stored::shown;
 use crate::volume::SECOND_STORE_FLAG;
 
 /// How to open a store.
@@ -219,16 +220,21 @@ impl OpenOptions {
         Ok(config)
     }
 
-    /// What a new store would be made with, by all that is known before its cloud side is asked.
-    /// Opens and changes nothing.
+    /// What the store is, or a new one would be made with, and whether there is one. What a new
+    /// one's cloud side is nobody is asked. Opens and changes nothing.
     ///
     /// # Errors
     /// What [`OpenOptions::open`] would say of places and shape.
-    pub fn check(&self) -> Result<StoreConfig> {
+    pub async fn check(&self) -> Result<(StoreConfig, bool)> {
         self.check_places()?;
+        if self.place.knows_a_store() && !self.place.in_memory() {
+            let config = shown(&self.place).await?;
+            config.agree(&self.shape)?;
+            return Ok((config, true));
+        }
         let config = self.new_config(self.combines())?;
         self.check_room(&config)?;
-        Ok(config)
+        Ok((config, false))
     }
 
     /// Refuses sides that are in each other's way.

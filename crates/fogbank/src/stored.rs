@@ -208,6 +208,18 @@ async fn shown_meanwhile(
     Ok(shown.ok_or(fogbank_durable::Error::NoStore)?)
 }
 
+/// What the store at `place` was made with, whoever serves it meanwhile.
+pub(crate) async fn shown(place: &Place) -> Result<StoreConfig> {
+    let seed = fogbank_seal::system_seed()
+        .map_err(|_| Error::CannotUse("the system has no randomness to give".into()))?;
+    let (clock, random) = (SystemClock::new(), Randomness::from_seed(seed));
+    let clock: Arc<dyn Clock> = Arc::new(clock);
+    let bare = Reading::new(place.open_store(&clock).await?);
+    let claimed = shown_meanwhile(place, &bare, &clock, &random).await?;
+    OpenOptions::new(place.clone()).check_key()?;
+    StoreConfig::decode(&claimed)
+}
+
 /// What a look at a store found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Presence {
