@@ -23,7 +23,7 @@ use fogbank_env::{ClientThreads, Metrics, Nanos, quoted};
 use fogbank_front::resp::{self, Limits, Listener, TlsFiles};
 use fogbank_process::{say, say_error};
 use fogbank_terminal::{
-    address, end_at_once_at_another_signal, log_to_standard_error, stop_signal,
+    address, end_at_once_at_another_signal, free_beside, log_to_standard_error, stop_signal,
 };
 use tokio::sync::oneshot;
 
@@ -187,9 +187,8 @@ fn read_password(path: &Path) -> Result<String> {
 pub fn explain(error: resp::Error) -> Error {
     match &error {
         resp::Error::AddressInUse(resp::Place::Tcp(address)) => Error::Usage(format!(
-            "{error}; stop it, or choose another port: --listen {}:{}",
-            address.ip(),
-            address.port().checked_add(1).unwrap_or(6380)
+            "{error}; stop it, or choose another port: --listen {}",
+            free_beside(*address)
         )),
         _ => Error::Usage(error.to_string()),
     }

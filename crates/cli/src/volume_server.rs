@@ -16,7 +16,7 @@ use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
 use fogbank_process::{say, say_error};
 
 use fogbank_terminal::{
-    address, end_at_once_at_another_signal, log_to_standard_error, stop_signal,
+    address, end_at_once_at_another_signal, free_beside, log_to_standard_error, stop_signal,
 };
 
 use crate::serve::{client_threads, say_stopped};
@@ -143,6 +143,9 @@ fn or_a_socket(error: Error) -> Error {
 /// Why nothing can listen there.
 pub fn explain(error: nbd::Error) -> Error {
     Error::Usage(match &error {
+        nbd::Error::AddressInUse(nbd::Place::Tcp(address)) => {
+            format!("{error}; stop it, or choose another port: --nbd {}", free_beside(*address))
+        }
         nbd::Error::AddressInUse(_) => format!("{error}; stop it, or choose another --nbd"),
         _ => error.to_string(),
     })

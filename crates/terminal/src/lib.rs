@@ -9,7 +9,7 @@ mod log;
 mod progress;
 mod signals;
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -47,6 +47,18 @@ pub fn run<T: Parser, F: Future<Output = Result<()>>>(command: impl FnOnce(T) ->
     }
 }
 
+/// An address to take in place of one that is taken: the next port of it at which nobody listens
+/// now, or whichever the system has to give.
+pub fn free_beside(taken: SocketAddr) -> SocketAddr {
+    let next = (1..=NEXT_PORTS).filter_map(|more| taken.port().checked_add(more));
+    let mut next = next.map(|port| SocketAddr::new(taken.ip(), port));
+    let free = next.find(|address| TcpListener::bind(address).is_ok());
+    free.unwrap_or(SocketAddr::new(taken.ip(), 0))
+}
+
+/// So many are looked at.
+const NEXT_PORTS: u16 = 20;
+
 /// The address that was typed after `flag`.
 ///
 /// # Errors
@@ -55,4 +67,27 @@ pub fn address(flag: &str, listen: &str) -> Result<SocketAddr> {
     let wrong = |why: String| Error::Usage(format!("{flag} {listen}: {why}; give HOST:PORT"));
     let mut found = listen.to_socket_addrs().map_err(|e| wrong(e.to_string()))?;
     found.next().ok_or_else(|| wrong("no such host".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The one that was named was the next one, whoever had it.
+    #[test]
+    fn a_port_that_is_named_is_free() {
+        let listen = |port| TcpListener::bind(("127.0.0.1", port));
+        // Two neighbours, whichever are free here.
+        let (taken, _held) = loop {
+            let first = listen(0).unwrap();
+            let taken = first.local_addr().unwrap();
+            if let Some(Ok(next)) = taken.port().checked_add(1).map(listen) {
+                break (taken, (first, next));
+            }
+        };
+        let named = free_beside(taken);
+        assert!(named.port() == 0 || named.port() > taken.port() + 1, "{named} beside {taken}");
+        let last = SocketAddr::new(taken.ip(), u16::MAX);
+        assert_eq!(free_beside(last).port(), 0);
+    }
 }
