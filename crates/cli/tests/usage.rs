@@ -218,6 +218,8 @@ fn a_variable_that_is_no_setting_is_refused() {
         assert!(words.contains("did you mean FOGBANK_CAPACITY?"), "{words}");
     }
     assert!(!folder.path().join("d").exists());
+    let (code, words) = run("FOGBANK_FOO", &["plan"]);
+    assert!(code == Some(64) && !words.contains("did you mean"), "{words}");
     for known in ["FOGBANK_CAPACITY", "FOGBANK_SIM_SCALE", "FOGBANK_CLOUD_CREDENTIALS"] {
         assert_eq!(run(known, &["plan"]).0, Some(0), "{known}");
     }

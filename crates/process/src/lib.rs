@@ -3,11 +3,13 @@
 //! how they speak with whoever started them.
 
 mod allocator;
+mod environment;
 mod slices;
 mod typed;
 mod words;
 
 pub use allocator::{keep_large_buffers, share_arenas};
+pub use environment::SETTINGS;
 pub use slices::{short_slices, usual_slices};
 pub use typed::typed;
 pub use words::{to_error, to_output};

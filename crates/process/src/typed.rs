@@ -4,10 +4,14 @@ use std::process::ExitCode;
 
 use clap::{Command, Parser};
 
+use crate::{environment, say_error};
+
 /// The exit code of wrong usage.
 const USAGE: u8 = 64;
 
 /// What was typed, or the end of the program: of wrong usage, or after what was asked to be told.
+///
+/// An environment that sets what is no setting is refused before that.
 ///
 /// The short help is short: what the environment calls a setting stands in the long one.
 ///
@@ -15,6 +19,11 @@ const USAGE: u8 = 64;
 /// How the program ends; what there was to say is said.
 pub fn typed<T: Parser>() -> Result<T, ExitCode> {
     let mut command = with_negative_numbers(T::command()).version(crate::VERSION);
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    if let Some(why) = environment::refusal(names) {
+        say_error!("{}: {why}", command.get_name());
+        return Err(ExitCode::from(USAGE));
+    }
     if std::env::args_os().any(|word| word == "-h") {
         command = without_environment(command);
     }

@@ -4,7 +4,6 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic when nobody reads: say!
 
-mod environment;
 mod log;
 mod progress;
 mod signals;
@@ -22,11 +21,6 @@ pub use signals::{end_at_once_at_another_signal, stop_signal, until_stopped};
 
 /// Runs what was typed, on a runtime of its own, to the end of the program.
 pub fn run<T: Parser, F: Future<Output = Result<()>>>(command: impl FnOnce(T) -> F) -> ExitCode {
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    if let Some(why) = environment::refusal(&T::command(), names) {
-        say_error!("fogbank: {why}");
-        return ExitCode::from(64);
-    }
     let typed = match fogbank_process::typed() {
         Ok(typed) => typed,
         Err(end) => return end,
@@ -71,7 +65,27 @@ pub fn address(flag: &str, listen: &str) -> Result<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::{Command, CommandFactory};
+    use fogbank::args::Cli;
+
     use super::*;
+
+    fn collect(command: &Command, into: &mut BTreeSet<String>) {
+        let names = command.get_arguments().filter_map(clap::Arg::get_env);
+        into.extend(names.map(|name| name.to_string_lossy().into_owned()));
+        command.get_subcommands().for_each(|command| collect(command, into));
+    }
+
+    /// The list is kept where programs are that know nothing of each other.
+    #[test]
+    fn the_list_of_settings_is_what_the_command_line_takes() {
+        let mut known = BTreeSet::from(["FOGBANK_CLOUD_CREDENTIALS".to_owned()]);
+        collect(&Cli::command(), &mut known);
+        let listed = fogbank_process::SETTINGS.map(|name| format!("FOGBANK_{name}"));
+        assert_eq!(BTreeSet::from(listed), known);
+    }
 
     /// The one that was named was the next one, whoever had it.
     #[test]

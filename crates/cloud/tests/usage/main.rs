@@ -3,8 +3,36 @@
 #[path = "../../../process/tests/typed/numbers.rs"]
 mod numbers;
 
+use std::path::Path;
+use std::process::Command;
+
+/// The end of a command in a folder, with a variable set, and all that it said.
+fn run(folder: &Path, name: &str, args: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank-cloud"));
+    let output = command.current_dir(folder).args(args).env(name, "d").output().unwrap();
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    (output.status.code(), said.concat())
+}
+
 #[test]
 fn a_number_out_of_its_limits_is_refused_with_them() {
     let flags = numbers::check(env!("CARGO_BIN_EXE_fogbank-cloud"), &[]);
     assert!(flags > 10, "{flags}");
+}
+
+/// A setting that is misspelt, or that there is none of, would not be made, and nobody would know.
+#[test]
+fn a_variable_that_is_no_setting_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let (code, words) = run(folder, "FOGBANK_DTAA", &["tenant", "list"]);
+    assert_eq!(code, Some(64), "{words}");
+    let guess = "fogbank-cloud: the environment sets FOGBANK_DTAA, which is no setting; did you \
+                 mean FOGBANK_DATA?";
+    assert!(words.contains(guess), "{words}");
+    let (code, words) = run(folder, "FOGBANK_FOO", &["tenant", "add", "clinic"]);
+    assert!(code == Some(64) && !words.contains("did you mean"), "{words}");
+    assert!(std::fs::read_dir(folder).unwrap().next().is_none(), "it made something");
+    // What is the other program's is no mistake.
+    assert_eq!(run(folder, "FOGBANK_STORE", &["tenant", "add", "clinic"]).0, Some(0));
 }
