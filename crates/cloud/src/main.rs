@@ -231,9 +231,15 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
         ),
     }
     say!("credentials  {} (a secret: token and pin)", file.display());
-    say!("next         copy that file to the proxy, mode 0600, then:");
+    say!("next         copy that file to the proxy, mode 0600, then one of:");
     let url = quoted(format!("grpc://HOST:PORT/{}?credentials=FILE", args.name));
-    say!("             fogbank serve --store {url}");
+    for (what, command) in [
+        ("for Redis", "serve"),
+        ("a disk", "volume create --size SIZE"),
+        ("one that many share", "site create --size SIZE"),
+    ] {
+        say!("             fogbank {command} --store {url}    ({what})");
+    }
     Ok(())
 }
 

@@ -36,3 +36,15 @@ fn a_variable_that_is_no_setting_is_refused() {
     // What is the other program's is no mistake.
     assert_eq!(run(folder, "FOGBANK_STORE", &["tenant", "add", "clinic"]).0, Some(0));
 }
+
+/// A tenant is for whatever needs one.
+#[test]
+fn a_new_tenant_is_told_with_all_that_it_is_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, words) = run(folder.path(), "FOGBANK_TEST_", &["tenant", "add", "clinic"]);
+    assert_eq!(code, Some(0), "{words}");
+    for command in ["serve", "volume create --size SIZE", "site create --size SIZE"] {
+        let url = "'grpc://HOST:PORT/clinic?credentials=FILE'";
+        assert!(words.contains(&format!("fogbank {command} --store {url}")), "{command}: {words}");
+    }
+}
