@@ -99,3 +99,31 @@ async fn a_full_store_takes_what_replaces_something() {
     assert_eq!(client.ask("SET more v").await, "+OK");
     server.stop().await;
 }
+
+/// What takes several epochs needs room beside what it replaces, and is told so; what one epoch
+/// holds needs none.
+#[tokio::test]
+async fn what_takes_several_epochs_says_that_it_needs_room_beside_what_it_replaces() {
+    let shape = BatchShape { capacity: 240, value_bytes: 16, read_batch: 40, write_batch: 10 };
+    let server = Server::with(Settings::default(), shape).await;
+    let mut client = server.client().await;
+    for n in 0..100 {
+        client.ask(&format!("HSET h f{n} v")).await;
+    }
+    let strings = filled(&mut client, "string").await;
+    let told = client.ask("RENAME h moved").await;
+    let why = "; what it replaces keeps its room until all of it is written";
+    assert!(told.starts_with("-OOM command not allowed: ") && told.contains(why), "{told}");
+    assert!(told.contains("records"), "it says how many are lacking: {told}");
+    assert!(!client.ask("SET more v").await.contains(why), "that is of large commands alone");
+    // Nothing of it was done, and with as much room as it says it is.
+    assert_eq!(client.ask("HLEN h").await, "100");
+    assert_eq!(client.ask("EXISTS moved").await, "0");
+    assert_eq!(client.ask("RENAME k0 k0-moved").await, "+OK");
+    for n in 1..strings {
+        assert_eq!(client.ask(&format!("DEL k{n}")).await, "1");
+    }
+    assert_eq!(client.ask("RENAME h moved").await, "+OK");
+    assert_eq!(client.ask("HLEN moved").await, "100");
+    server.stop().await;
+}
