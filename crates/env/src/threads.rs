@@ -24,10 +24,12 @@ impl ClientThreads {
     /// # Errors
     /// If the system has no threads to give.
     pub fn start(settle: fn()) -> io::Result<Self> {
+        // A thread begins as nice as the one that starts it, which may be one of these.
+        let nice = rustix::process::getpriority_process(None).map(|urgent| urgent + NICE);
         let mut builder = Builder::new_multi_thread();
         builder.enable_all().thread_name("clients").on_thread_start(move || {
             // Where it is refused they are as urgent as others.
-            let _as_before = rustix::process::nice(NICE);
+            let _as_before = nice.map(|nice| rustix::process::setpriority_process(None, nice));
             settle();
         });
         let runtime = builder.build()?;
@@ -65,5 +67,8 @@ mod tests {
         let threads = ClientThreads::start(|| {}).unwrap();
         let clients = threads.handle().spawn(async { nice() }).await.unwrap();
         assert_eq!(clients, (nice() + NICE).min(19));
+        // One that starts another does not pass its niceness on, to be added to.
+        let another = async { tokio::task::spawn_blocking(nice).await.unwrap() };
+        assert_eq!(threads.handle().spawn(another).await.unwrap(), clients);
     }
 }
