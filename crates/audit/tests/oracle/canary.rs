@@ -254,6 +254,16 @@ async fn a_message_that_is_longer_than_a_window() {
     assert_eq!(broken(&(windows_of(&config, 20), events)), "full-window");
 }
 
+#[tokio::test]
+async fn images_of_which_the_first_message_holds_another_number() {
+    let (config, events) = honest(&settings(200, (4, 5, 3))).await;
+    for first_chunks in [0, 2] {
+        let ring: RingConfig = config.tail().unwrap();
+        let config = config.clone().with_tail(RingConfig { first_chunks, ..ring });
+        assert_eq!(broken(&(config, events.clone())), "images-written");
+    }
+}
+
 /// Had the engine shorter windows, it would send the same in more messages.
 #[tokio::test]
 async fn batches_in_windows_pass() {
@@ -316,7 +326,9 @@ async fn writes_that_differ() {
                 writes.push(writes[0].clone());
             }),
             ("images are out of order", "images-written", |events| {
-                let (_, request) = write(events, |r| matches!(r, Request::WriteChunks { .. }));
+                let several =
+                    |r: &Request| matches!(r, Request::WriteChunks { writes } if writes.len() > 1);
+                let (_, request) = write(events, several);
                 let Request::WriteChunks { writes } = request else { panic!() };
                 writes.swap(0, 1);
             }),

@@ -20,8 +20,9 @@
 //!    puts its block into the stash under a fresh leaf and makes an old copy stale. The evictions
 //!    that fall due read as above, or were read with the last read batch if the settings say so.
 //! 5. At the commit every bucket rewritten in the epoch is written once, under a new version and a
-//!    fresh order of its slots; when that is durable the versions it replaces are deleted. If
-//!    epochs are logged, the commit returns what the epoch changed, in sections of public lengths.
+//!    fresh order of its slots: one bucket first, the others once that has left. When all are
+//!    durable the versions they replace are deleted. If epochs are logged, the commit returns what
+//!    the epoch changed, in sections of public lengths.
 //!
 //! # Invariants
 //!

@@ -3,6 +3,9 @@
 //! Which buckets are written, and their sizes, follow from the paths read and evicted. The write is
 //! cut into windows of bounded memory, some of which are under way while others are sealed; what it
 //! supersedes is deleted only once it is durable.
+//!
+//! The first window has [`FIRST_IMAGES`]: it is sealed in the half quantum after a reply. The
+//! others leave a quantum later at the earliest, and are sealed meanwhile.
 
 use std::sync::Arc;
 
@@ -21,6 +24,9 @@ use super::plan::Planner;
 use crate::geometry::{BLOCK_ID_BYTES, Geometry, version};
 use crate::slab::Slab;
 use crate::{Error, Result, blame, of_task};
+
+/// Images of the first message of a write-back.
+pub(super) const FIRST_IMAGES: usize = 1;
 
 impl RingEngine {
     /// Writes every image, waits until that is durable, and lets go of what it supersedes.
@@ -55,7 +61,10 @@ impl RingEngine {
         let (sealed, written) = mpsc::channel(1);
         let mut writing = JoinSet::new();
         writing.spawn(write_windows(self.store.clone(), written, self.settings.windows));
-        for (images, orders) in images.chunks(window).zip(orders.chunks_mut(window * slots)) {
+        let (first, others) = images.split_at(images.len().min(FIRST_IMAGES));
+        let (first_orders, orders_of_others) = orders.split_at_mut(first.len() * slots);
+        let others = others.chunks(window).zip(orders_of_others.chunks_mut(window * slots));
+        for (images, orders) in std::iter::once((first, first_orders)).chain(others) {
             let writes = compute(|| self.seal_images(tick, images, orders));
             self.moved.cells_written += (writes.len() * slots) as u64;
             self.moved.write_calls += 1;
@@ -142,20 +151,25 @@ impl Sealing<'_> {
     }
 }
 
-/// Writes windows in the order in which they come, `at_once` under way.
+/// Writes windows in the order in which they come, `at_once` under way; the second when the first
+/// has left.
 async fn write_windows(
     store: Arc<dyn Store>,
     mut sealed: mpsc::Receiver<Vec<ChunkWrite>>,
     at_once: usize,
 ) -> Result<()> {
-    let mut writing = FuturesUnordered::new();
+    let Some(first) = sealed.recv().await else { return Ok(()) };
+    let mut writing = FuturesUnordered::from_iter([store.write_chunks(first)]);
+    let mut left = store.all_left();
+    let mut has_left = false;
     loop {
         tokio::select! { biased;
             Some(written) = writing.next() => {
                 let written: fogbank_store::Result<()> = written;
                 written.map_err(blame)?;
             }
-            Some(window) = sealed.recv(), if writing.len() < at_once.max(1) => {
+            () = &mut left, if !has_left => has_left = true,
+            Some(window) = sealed.recv(), if has_left && writing.len() < at_once.max(1) => {
                 writing.push(store.write_chunks(window));
             }
             else => return Ok(()),

@@ -276,7 +276,9 @@ fn row(load: usize, seen: &[Seen]) -> String {
         let all = || of_phase().flat_map(|seen| &seen.departures);
         let displaced = |seen: &Seen| seen.departures.iter().map(|d| d.displaced).sum::<u64>();
         let _ = write!(text, "{words:40}");
-        of_phase().for_each(|seen| drop(write!(text, "{:5}", displaced(seen))));
+        for seen in of_phase() {
+            let _ = write!(text, "{:5}", displaced(seen));
+        }
         let sum: u64 = of_phase().map(displaced).sum();
         let gap_ms = of_phase().map(|seen| seen.gap).max().unwrap_or(0) / 1_000_000;
         let _ = write!(text, " {sum:7} {gap_ms:7}");

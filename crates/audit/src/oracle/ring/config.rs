@@ -41,6 +41,10 @@ pub struct RingConfig {
     pub window_cells: u32,
     /// Buckets that one message writes at most.
     pub window_chunks: u32,
+    /// Buckets that the first message of a commit writes at most; the next leaves later. 0: as many
+    /// as the others, together with them.
+    #[serde(default)]
+    pub first_chunks: u32,
     /// Windows of a batch, or of a commit, that are under way at once.
     #[serde(default = "one")]
     pub windows: u32,

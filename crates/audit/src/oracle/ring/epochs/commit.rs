@@ -32,7 +32,11 @@ impl Epochs {
     ) -> Step {
         self.reach_images(at, out)?;
         let left = self.reads.images.len() - self.written;
-        let count = left.min(self.config.window_chunks as usize);
+        let most = match (self.written, self.config.first_chunks) {
+            (0, 1..) => self.config.first_chunks,
+            _ => self.config.window_chunks,
+        };
+        let count = left.min(most as usize);
         if self.commit != Commit::Images || count != writes.len() || count == 0 {
             let expected = format!("{}, {count} of them", self.commit.words());
             return fault("images-written", expected, format!("{} images", writes.len()));
@@ -172,7 +176,7 @@ impl Epochs {
         Ok(cause)
     }
 
-    /// The same, of images: a few leave at a time.
+    /// The same, of images: the first leave by themselves, the others a few at a time.
     fn reach_images(&mut self, at: Nanos, out: &mut dyn Observer) -> Step {
         if self.committing
             && let Some(cause) = self.lanes.image(&self.pace, at)?
