@@ -100,6 +100,9 @@ async fn a_load_goes_on_wherever_it_was_cut_short() {
     );
 }
 
+/// Messages that write the buckets of an epoch: one bucket, then the others.
+const WRITES_AN_EPOCH: u64 = 2;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_been_loaded_is_left_out_and_another_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +121,8 @@ async fn what_has_been_loaded_is_left_out_and_another_file_is_refused() {
         commits
     };
     // Cut at the last writing of buckets: of three epochs two are done.
-    cloud.add(FaultRule::nth(Some(Operation::WriteChunks), 3, Fault::Before));
+    let nth = 3 * WRITES_AN_EPOCH;
+    cloud.add(FaultRule::nth(Some(Operation::WriteChunks), nth, Fault::Before));
     load(&data, &cloud, &source).await.unwrap_err();
     cloud.heal();
     let told = load(&data, &cloud, &other).await.unwrap_err().to_string();
@@ -128,7 +132,7 @@ async fn what_has_been_loaded_is_left_out_and_another_file_is_refused() {
     let written = commits(&cloud);
     assert!(load(&data, &cloud, &source).await.unwrap().went_on);
     // The epoch that was open is ended without its writes, and the last one is done.
-    assert_eq!(*written.lock(), 2);
+    assert_eq!(u64::from(*written.lock()), 2 * WRITES_AN_EPOCH);
     holds(&data, &cloud, 400).await;
 }
 
@@ -141,7 +145,8 @@ async fn what_has_been_loaded_is_read_before_the_cloud_hears_of_it() {
     for epochs in [0, 1, 2] {
         let data = folder.path().join(epochs.to_string());
         let cloud: Cloud = Arc::new(Faulty::new(MemoryStore::new()));
-        cloud.add(FaultRule::nth(Some(Operation::WriteChunks), epochs + 1, Fault::Before));
+        let nth = epochs * WRITES_AN_EPOCH + 1;
+        cloud.add(FaultRule::nth(Some(Operation::WriteChunks), nth, Fault::Before));
         load(&data, &cloud, &source).await.unwrap_err();
         cloud.heal();
         let (taken, before) = (Arc::new(AtomicU32::new(0)), Arc::new(OnceLock::new()));

@@ -67,8 +67,10 @@ pub(crate) struct NewFolders {
     trusted: PathBuf,
     /// Names of what was on the trusted side before.
     before: BTreeSet<OsString>,
-    /// Folders that hold nothing but what the command makes.
-    whole: Vec<PathBuf>,
+    /// The trusted side, if it holds nothing but what the command makes.
+    whole: Option<PathBuf>,
+    /// The cloud side in a folder, if it was not there.
+    store: Option<PathBuf>,
     /// Those around them, from the innermost.
     around: Vec<PathBuf>,
 }
@@ -84,10 +86,10 @@ impl NewFolders {
         let is_new = |folder: &PathBuf| !folder.exists();
         let trusted = data.join("proxy");
         let before = names(&trusted);
-        let whole = [Some(trusted.clone()), store].into_iter().flatten().filter(is_new).collect();
+        let (whole, store) = (Some(trusted.clone()).filter(is_new), store.filter(is_new));
         let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
         let around = data.ancestors().map(Path::to_owned).take_while(is_new).collect();
-        Self { trusted, before, whole, around }
+        Self { trusted, before, whole, store, around }
     }
 
     /// The same after an `error` of what makes a store or opens one, which has got as far as the
@@ -138,13 +140,26 @@ impl NewFolders {
                 return;
             }
         }
-        for folder in &self.whole {
+        if let Some(folder) = &self.whole {
             let _not_made = std::fs::remove_dir_all(folder);
+        }
+        // Another command may have made its store there meanwhile.
+        if let Some(store) = self.store.as_deref().filter(|store| is_bare(store)) {
+            let _not_made = std::fs::remove_dir_all(store);
         }
         for folder in &self.around {
             let _holds_more = std::fs::remove_dir(folder);
         }
     }
+}
+
+/// Whether a folder has no files but those that a store in a folder has from its beginning.
+fn is_bare(folder: &Path) -> bool {
+    let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.all(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => is_bare(&entry.path()),
+        _ => ["format", "lock"].iter().any(|name| entry.file_name() == *name),
+    })
 }
 
 fn names(folder: &Path) -> BTreeSet<OsString> {
@@ -227,6 +242,21 @@ mod tests {
             std::fs::write(&file, "").unwrap();
             assert!(place(&data).check_free(&[]).is_ok(), "a store was begun here: {ours}");
             std::fs::remove_file(&file).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_store_that_another_command_made_meanwhile_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let (data, store) = (folder.path().join("data"), folder.path().join("store"));
+        let refused = || NewFolders::at(&data, Some(store.clone()));
+        for made in ["format", "blobs/commit"] {
+            let folders = refused();
+            std::fs::create_dir_all(store.join("blobs")).unwrap();
+            std::fs::create_dir_all(data.join("proxy")).unwrap();
+            std::fs::write(store.join(made), "x").unwrap();
+            folders.go(true);
+            assert_eq!((data.exists(), store.exists()), (false, made != "format"), "{made}");
         }
     }
 

@@ -78,7 +78,6 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Binds `place`.
     /// Whether a socket could be bound there, if nobody else is.
     pub(crate) fn check(place: &Place) -> Result<(), Error> {
         match place {
@@ -88,6 +87,7 @@ impl Socket {
         }
     }
 
+    /// Binds `place`.
     pub(crate) async fn bind(place: &Place) -> Result<Self, Error> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::AddrInUse => Error::AddressInUse(place.clone()),

@@ -40,7 +40,7 @@ fn journals_and_commits() {
             }),
             ("images are not yet written", "commit-order", |lives| {
                 let at = find(&lives[0], 0, |r| matches!(r, Request::WriteChunks { .. }));
-                cut(&mut lives[0], at, 2);
+                cut(&mut lives[0], at, 3); // two messages of them, and the barrier
             }),
             ("old versions are deleted before the commit", "commit-order", |lives| {
                 let delete = |r: &Request| matches!(r, Request::DeleteChunks { .. });
