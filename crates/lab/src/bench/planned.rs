@@ -127,7 +127,7 @@ async fn throughput_is_that_of_the_engine() {
 #[tokio::test(start_paused = true)]
 async fn throughput_is_that_of_messages_under_way() {
     for (in_flight, windows, rtt_ms, value_kib) in
-        [(1, 1, 10.0, 16), (1, 3, 40.0, 16), (2, 6, 10.0, 1), (4, 2, 40.0, 16), (3, 6, 40.0, 1)]
+        [(1, 1, 10.0, 4), (1, 3, 40.0, 4), (2, 6, 10.0, 1), (4, 2, 40.0, 4), (3, 6, 40.0, 1)]
     {
         for interval in [0, 30] {
             let config = config(|shape| {
