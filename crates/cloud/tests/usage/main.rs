@@ -9,8 +9,8 @@ use std::process::Command;
 /// The end of a command in a folder, with a variable set, and all that it said.
 fn run(folder: &Path, name: &str, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank-cloud"));
-    let output = command.current_dir(folder).args(args).env(name, "d").output().unwrap();
-    let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    let output = command.current_dir(folder).args(args).env(name, "d").output().expect("it runs");
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
     (output.status.code(), said.concat())
 }
 
