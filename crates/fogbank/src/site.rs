@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use fogbank_durable::Suspicion;
 use fogbank_durable::shared::{
-    Compared, FileSeen, Seen, SeenRegister, Site, SiteParameters, Superblock,
+    Coming, Compared, FileSeen, Seen, SeenRegister, Site, SiteParameters, Superblock,
 };
 use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock, quoted};
 use fogbank_oram::ImmediateEngine;
@@ -40,10 +40,11 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::new_folder::NewFolders;
 use crate::place::{
-    across_a_link, check_access, lock_trusted_side, of_new, of_store, open_telling,
+    Place, across_a_link, check_access, lock_trusted_side, of_new, of_store, open_telling,
 };
 use crate::recording::Recording;
 use crate::side_check::check_apart;
+use crate::volume::Flow;
 pub use reading::SiteShape;
 pub use shape::parameters_of;
 
@@ -67,14 +68,6 @@ const KEY: &str = "key";
 /// Where a client of a site has its own side.
 #[derive(Debug, Clone)]
 pub struct SitePlace(PathBuf);
-
-/// What a client comes for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Coming {
-    Work,
-    Build,
-    Move,
-}
 
 /// A site that is joined.
 struct Joined {
@@ -125,6 +118,28 @@ impl SitePlace {
     /// Whether there is one.
     pub fn is_there(&self) -> bool {
         self.0.join(SITE).exists()
+    }
+
+    /// Refuses what is said of a volume and a site does not have: nobody shall believe that its
+    /// messages leave at a rate that it does not know.
+    ///
+    /// # Errors
+    /// [`Error::Usage`], with the flag.
+    pub fn check_mounted(&self, place: &Place, flow: &Flow) -> Result<()> {
+        let places = [
+            ("--store", place.store.is_some()),
+            ("--second-store", place.second_store.is_some()),
+            ("--registers", place.registers.is_some()),
+        ];
+        let places = places.into_iter().filter_map(|(flag, given)| given.then_some(flag));
+        match places.chain(flow.given()).next() {
+            None => Ok(()),
+            Some(flag) => Err(Error::Usage(format!(
+                "{flag} is for volumes, and {} is a client of a site, which has noted where that \
+                 is and sends as all its clients do; leave {flag} out",
+                self.data().display()
+            ))),
+        }
     }
 
     /// The folder of this client's own side.
@@ -410,8 +425,7 @@ impl SitePlace {
             None => None,
         };
         let seen = recording.as_ref().map_or(bare.clone(), |of| of.store(bare.clone()));
-        let builds = coming == Coming::Build;
-        let site = Site::join_as(at.patient(seen), keys, builds, &mut salts).await;
+        let site = Site::join_as(at.patient(seen), keys, coming, &mut salts).await;
         let site = site.map_err(|error| gone(error, has_seen))?;
         let parameters = site.parameters();
         // A log in a folder has blobs of its own, which nobody else sees.
@@ -419,10 +433,7 @@ impl SitePlace {
         let log = recording.as_ref().map_or(log.clone(), |recording| recording.log(log));
         let quantum = Duration::from_micros(parameters.quantum_us.into());
         let grid = DepartureGrid::new(clock.clone(), quantum);
-        let engine = match coming {
-            Coming::Move => HierarchyEngine::open_to_move(site, log, register, grid).await?,
-            _ => HierarchyEngine::open(site, log, register, grid).await?,
-        };
+        let engine = HierarchyEngine::open(site, log, register, grid).await?;
         Ok(Joined { engine, parameters, master, clock, recording, held: (lock, alone) })
     }
 

@@ -34,7 +34,7 @@ pub use compare::Compared;
 pub use header::SiteParameters;
 pub use names::Object;
 pub use seen::{FileSeen, MemorySeen, Seen, SeenRegister};
-pub use session::Site;
+pub use session::{Coming, Site};
 pub use superblock::Superblock;
 
 use crate::{Error, Suspicion};

@@ -34,8 +34,21 @@ pub struct Site {
     header: Digest,
     session: u32,
     own: Session,
+    coming: Coming,
     ticks: Ticks,
     others: Mutex<HashMap<u32, Session>>,
+}
+
+/// What a session is there for. Public.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coming {
+    /// To ask and to answer, and to build as all do.
+    Work,
+    /// To do for all what there is to do for all; its object says so.
+    Build,
+    /// To move the site elsewhere: all others that are there are told by its first entry, and end.
+    /// Who comes later is not told.
+    Move,
 }
 
 /// What a session's object says.
@@ -123,18 +136,17 @@ impl Site {
         keys: (&MasterKey, StoreId),
         random: &mut (impl Rng + Send),
     ) -> Result<Self> {
-        Self::join_as(store, keys, false, random).await
+        Self::join_as(store, keys, Coming::Work, random).await
     }
 
-    /// The same; the session says of itself whether it `builds`: whether it is there to do for all
-    /// what there is to do for all. Public.
+    /// The same of one that comes for `coming`.
     ///
     /// # Errors
     /// As [`Site::join`].
     pub async fn join_as(
         store: Arc<dyn Store>,
         (master, id): (&MasterKey, StoreId),
-        builds: bool,
+        coming: Coming,
         random: &mut (impl Rng + Send),
     ) -> Result<Self> {
         let (keys, parameters, header) = Self::read(&store, master, id).await?;
@@ -145,6 +157,7 @@ impl Site {
             }
             let number = session as u32;
             let object = Object::Session(number);
+            let builds = coming == Coming::Build;
             let says = if builds { BUILDS } else { &[] };
             let (salt, sealed) = sealed_first(&keys, number, object, says, random);
             let name = object.to_string();
@@ -162,6 +175,7 @@ impl Site {
                         header,
                         session: number,
                         own,
+                        coming,
                         ticks,
                         others,
                     });
@@ -185,6 +199,7 @@ impl Site {
             header,
             session: NOBODY,
             own,
+            coming: Coming::Work,
             ticks: Ticks::new(NOBODY),
             others: Mutex::default(),
         })
@@ -216,6 +231,11 @@ impl Site {
     /// The number of this process's session.
     pub fn session(&self) -> u32 {
         self.session
+    }
+
+    /// What this process's session is there for.
+    pub fn coming(&self) -> Coming {
+        self.coming
     }
 
     /// Whether this process's session builds.

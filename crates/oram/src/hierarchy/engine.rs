@@ -39,7 +39,9 @@ pub fn schedule_of(parameters: &SiteParameters) -> Result<Schedule> {
 
 impl HierarchyEngine {
     /// Joins the site with the session that was taken there, and serves from then on. All clocks
-    /// of the site tick by the `grid` given.
+    /// of the site tick by the `grid` given. If the session has come to move the site elsewhere,
+    /// all others that are there end by [`crate::Error::Moved`], and what they were told to be done
+    /// is in what this one reads.
     ///
     /// # Errors
     /// As for an access.
@@ -49,22 +51,7 @@ impl HierarchyEngine {
         seen: Arc<dyn SeenRegister>,
         grid: DepartureGrid,
     ) -> Result<Self> {
-        Self::open_with(site, (log, seen), grid, (Canary::default(), false)).await
-    }
-
-    /// The same of a client that has come to move the site elsewhere: all others that are there end
-    /// by [`crate::Error::Moved`], and what they were told to be done is in what this one reads.
-    /// Who comes later is not told.
-    ///
-    /// # Errors
-    /// As for an access.
-    pub async fn open_to_move(
-        site: Site,
-        log: Arc<dyn Log>,
-        seen: Arc<dyn SeenRegister>,
-        grid: DepartureGrid,
-    ) -> Result<Self> {
-        Self::open_with(site, (log, seen), grid, (Canary::default(), true)).await
+        Self::open_with(site, (log, seen), grid, Canary::default()).await
     }
 
     /// How many other sessions were at work when this one came: they had said something in the
@@ -84,14 +71,14 @@ impl HierarchyEngine {
         grid: DepartureGrid,
         leak: super::canary::Leak,
     ) -> Result<Self> {
-        Self::open_with(site, (log, seen), grid, (Canary::new(leak), false)).await
+        Self::open_with(site, (log, seen), grid, Canary::new(leak)).await
     }
 
     async fn open_with(
         site: Site,
         (log, seen): (Arc<dyn Log>, Arc<dyn SeenRegister>),
         grid: DepartureGrid,
-        (canary, moves): (Canary, bool),
+        canary: Canary,
     ) -> Result<Self> {
         let parameters = site.parameters();
         let schedule = schedule_of(&parameters)?;
@@ -103,7 +90,7 @@ impl HierarchyEngine {
         let site = Arc::new(site.by_way_of(paced));
         let cells = || Cells::new(site.clone(), bare.clone(), schedule, &grid);
         let parts = (schedule, Arc::new(canary));
-        let joined = join(&site, &log, &grid, cells, parts, (known.as_ref(), moves)).await?;
+        let joined = join(&site, &log, &grid, cells, parts, known.as_ref()).await?;
         let Joined { client, cells, listener, superblock, effects } = joined;
         // 2. Who listens, and who serves.
         let public_time = Nanos::from(parameters.public_ms) * 1_000_000;

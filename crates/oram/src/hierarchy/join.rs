@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fogbank_durable::shared::{Object, Seen, Site, Superblock};
+use fogbank_durable::shared::{Coming, Object, Seen, Site, Superblock};
 use fogbank_seal::{Digest, Mark, digest};
 use fogbank_store::{DepartureGrid, Log, LogEntry};
 use futures_util::stream::{self, StreamExt};
@@ -62,7 +62,7 @@ pub async fn join(
     grid: &DepartureGrid,
     cells: impl Fn() -> Cells,
     (schedule, canary): (Schedule, Arc<Canary>),
-    (seen, moves): (Option<&Seen>, bool),
+    seen: Option<&Seen>,
 ) -> Result<Joined> {
     let (mut tries, turns) = (1, AtomicU64::new(0));
     loop {
@@ -71,7 +71,7 @@ pub async fn join(
         let newest = chain.first().map_or(0, |(superblock, _)| superblock.number);
         check_start(&schedule, &chain, seen)?;
         let (chain, turns, canary) = (&chain, &turns, &canary);
-        let place = At { site, log, grid, schedule, canary, chain, seen, moves, turns };
+        let place = At { site, log, grid, schedule, canary, chain, seen, turns };
         match place.join(cells()).await {
             Err(error) if tries < TRIES => {
                 let now = Superblock::newest(site, 1, None).await?;
@@ -109,14 +109,13 @@ struct At<'a> {
     /// The newest superblock and those before it.
     chain: &'a [(Superblock, Digest)],
     seen: Option<&'a Seen>,
-    moves: bool,
     /// Of this session's entries, which ask for nothing, so far.
     turns: &'a AtomicU64,
 }
 
 impl At<'_> {
     async fn join(&self, cells: Cells) -> Result<Joined> {
-        let Self { site, log, grid, schedule, canary, chain, seen, moves, turns } = *self;
+        let Self { site, log, grid, schedule, canary, chain, seen, turns } = *self;
         let hidden = || lied("a superblock is hidden");
         let of = |back: usize| chain.get(back).ok_or_else(hidden);
         let (newest, superblock) = of(0)?;
@@ -188,7 +187,7 @@ impl At<'_> {
             seen_digest: follower.digest(),
             query: None,
             leaves: false,
-            moves,
+            moves: site.coming() == Coming::Move,
             builds: site.builds(),
         };
         let bytes = seal_entry(site, &greeting, block_bytes)?;

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use fogbank_durable::shared::Coming;
 use fogbank_oram::ImmediateEngine;
 use fogbank_store::Link;
 use tokio::task::JoinSet;
@@ -35,7 +36,9 @@ async fn cells(builders: usize) -> [f64; 2] {
     let mut server = Far::new(SITE).await;
     let (mut builds, mut clients) = (Vec::new(), Vec::new());
     for _ in 0..builders {
-        builds.push(server.join_as(Link { round_trip: LINK.round_trip, ..NEAR }, true).await);
+        builds.push(
+            server.join_as(Link { round_trip: LINK.round_trip, ..NEAR }, Coming::Build).await,
+        );
     }
     for _ in 0..CLIENTS {
         clients.push(server.join(LINK).await);
@@ -61,7 +64,7 @@ async fn clients_beside_a_builder_write_hardly_anything() {
 /// The longest query when the builder goes after so many of each, by closing or without a word.
 async fn longest_when_it_goes(queries: u64, is_closed: bool) -> u64 {
     let mut server = Far::new(SITE).await;
-    let builder = server.join_as(LINK, true).await;
+    let builder = server.join_as(LINK, Coming::Build).await;
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
         clients.push(server.join(LINK).await);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use fogbank_durable::shared::{MemorySeen, Site, SiteParameters};
+use fogbank_durable::shared::{Coming, MemorySeen, Site, SiteParameters};
 use fogbank_env::{Clock, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::hierarchy::{HierarchyEngine, arrays_of};
 use fogbank_oram::{Access, Address, ImmediateEngine};
@@ -42,11 +42,11 @@ impl Far {
     }
 
     pub async fn join(&mut self, link: Link) -> Client {
-        self.join_as(link, false).await
+        self.join_as(link, Coming::Work).await
     }
 
-    /// One that may be there to build.
-    pub async fn join_as(&mut self, link: Link, builds: bool) -> Client {
+    /// One that comes for `coming`.
+    pub async fn join_as(&mut self, link: Link, coming: Coming) -> Client {
         self.clients += 1;
         let random = Randomness::repeatable(self.clients);
         let faults = random.stream(Purpose::Faults);
@@ -63,7 +63,7 @@ impl Far {
             None
         });
         let keys = (&master(), SITE);
-        let site = Site::join_as(Arc::new(counted), keys, builds, &mut salts).await.unwrap();
+        let site = Site::join_as(Arc::new(counted), keys, coming, &mut salts).await.unwrap();
         let grid = DepartureGrid::new(self.clock.clone(), Duration::from_millis(1));
         let engine = HierarchyEngine::open(site, log, Arc::new(MemorySeen::default()), grid);
         Client { engine: Arc::new(engine.await.unwrap()), way, written }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fogbank_durable::shared::{MemorySeen, SeenRegister, Site, SiteParameters};
+use fogbank_durable::shared::{Coming, MemorySeen, SeenRegister, Site, SiteParameters};
 use fogbank_env::{Clock, Mutex, Purpose, Randomness, SystemClock};
 use fogbank_oram::Error;
 use fogbank_oram::hierarchy::{
@@ -211,7 +211,8 @@ impl World {
         let store: Arc<dyn Store> = Arc::new(Noted { inner, page: page.clone(), touches });
         let log = Arc::new(NotedLog { log, page });
         let mut salts = random.stream(Purpose::Incarnation);
-        let site = Site::join_as(store, (&master(), SITE), builds.is_some(), &mut salts).await?;
+        let coming = if builds.is_some() { Coming::Build } else { Coming::Work };
+        let site = Site::join_as(store, (&master(), SITE), coming, &mut salts).await?;
         let quantum = Duration::from_millis([0, 1, 5][self.seed as usize % 3]);
         let grid = DepartureGrid::new(clock, quantum);
         Ok(Arc::new(open(site, (log, seen), grid, self.leak).await?))
