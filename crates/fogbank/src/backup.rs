@@ -19,7 +19,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufReader, Read, Seek, Write};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use fogbank_durable::{BackupError, BackupReader, BackupWriter, Section};
@@ -264,12 +264,9 @@ impl OpenOptions {
             config.check_room(self.place())?;
         }
         let folders = NewFolders::of(self.place());
-        let (asking, mut asked) = (self.clone(), None);
-        let filled = self.fill_volume(&config, backup, &mut asked, progress).await;
-        match filled {
-            Err(error) => Err(folders.after(error, &asking, asked.as_deref()).await),
-            filled => filled,
-        }
+        let (asking, asked) = (self.clone(), OnceLock::new());
+        let filled = self.fill_volume(&config, backup, &asked, progress);
+        NewFolders::kept_if_made(Some(folders), filled, &asking, &asked).await
     }
 
     /// A marker says that it is not whole until it is.
@@ -277,11 +274,11 @@ impl OpenOptions {
         self,
         config: &VolumeConfig,
         mut backup: BackupReader<R>,
-        asked: &mut Option<Arc<dyn Store>>,
+        asked: &OnceLock<Arc<dyn Store>>,
         progress: &mut Progress<'_>,
     ) -> Result<()> {
         let target = self.fill_target(&[], false).await?;
-        *asked = Some(target.store.clone());
+        let _ = asked.set(target.store.clone());
         let volume = open_at(self, target.sides(), Some(config), Flow::default()).await?;
         let block_bytes = config.block_bytes();
         let mut section = Vec::new().into_iter();

@@ -19,7 +19,7 @@
 //! store that was not filled to the end is not opened for anything else.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use fogbank_durable::{Opening, Recovered, Section};
@@ -85,19 +85,13 @@ impl<'a, 'p> Fill<'a, 'p> {
             options.check_room(config)?;
         }
         let folders = (!goes_on).then(|| NewFolders::of(options.place()));
-        let (asking, mut asked) = (options.clone(), None);
+        let (asking, asked) = (options.clone(), OnceLock::new());
         let begun = async {
             let target = options.fill_target(note, goes_on).await?;
-            asked = Some(target.store.clone());
+            let _ = asked.set(target.store.clone());
             Self::begin_at(target, options, config, passed, progress).await
         };
-        let begun = begun.await;
-        match (begun, folders) {
-            (Err(error), Some(folders)) => {
-                Err(folders.after(error, &asking, asked.as_deref()).await)
-            }
-            (begun, _) => begun,
-        }
+        NewFolders::kept_if_made(folders, begun, &asking, &asked).await
     }
 
     async fn begin_at(

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use fogbank_durable::Vault;
 use fogbank_env::{FolderLock, Purpose};
@@ -92,30 +93,36 @@ impl NewFolders {
         Self { trusted, before, whole, store, around }
     }
 
-    /// The same after an `error` of what makes a store or opens one, which has got as far as the
-    /// cloud side `asked`; the error.
-    pub(crate) async fn after(
-        self,
-        error: Error,
+    /// What `making` a store, or opening one, comes to; if it is refused, its `folders` go. It
+    /// tells by `asked` which cloud side it has got as far as.
+    pub(crate) async fn kept_if_made<T>(
+        folders: Option<Self>,
+        making: impl Future<Output = Result<T>>,
         options: &OpenOptions,
-        asked: Option<&dyn Store>,
-    ) -> Error {
-        let is_of_nothing = match asked {
+        asked: &OnceLock<Arc<dyn Store>>,
+    ) -> Result<T> {
+        let (error, folders) = match (making.await, folders) {
+            (Err(error), Some(folders)) => (error, folders),
+            (made, _) => return made,
+        };
+        let is_of_nothing = match asked.get() {
             // Nobody knows what is there, and the same command goes on.
-            _ if matches!(error, Error::Absent(_)) || !self.trusted.join(KEY).exists() => false,
-            Some(asked) => options.is_of_nothing(asked).await.unwrap_or(false),
+            _ if matches!(error, Error::Absent(_)) || !folders.has_new_key() => false,
+            Some(asked) => options.is_of_nothing(&**asked).await.unwrap_or(false),
             None => false,
         };
-        self.go(is_of_nothing);
-        error
+        folders.go(is_of_nothing);
+        Err(error)
+    }
+
+    fn has_new_key(&self) -> bool {
+        !self.before.contains(OsStr::new(KEY)) && self.trusted.join(KEY).exists()
     }
 
     /// They go, as far as that can be. If a key was made meanwhile, only if it `is_of_nothing`:
     /// nothing that could be opened by it was ever finished.
     pub(crate) fn go(self, is_of_nothing: bool) {
-        let key_is_new = !self.before.contains(OsStr::new(KEY));
-        let has_key = self.trusted.join(KEY).exists();
-        if has_key && !(key_is_new && is_of_nothing) {
+        if self.trusted.join(KEY).exists() && !(self.has_new_key() && is_of_nothing) {
             return;
         }
         if self.trusted.exists() {

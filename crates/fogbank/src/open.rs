@@ -14,7 +14,7 @@
 //! Everything that is sent leaves at points of a grid (`fogbank_store::OrderedGridStore`).
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fogbank_durable::{Opening, Recovered, Register, Vault, VaultSettings};
 use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, SystemClock, counted};
@@ -177,19 +177,13 @@ impl OpenOptions {
     /// By blame, see [`Error`]; a store that cannot be opened is left as it was.
     pub async fn open(self) -> Result<Opened> {
         let folders = (!self.existing).then(|| NewFolders::of(&self.place));
-        let (asking, mut asked) = (self.clone(), None);
+        let (asking, asked) = (self.clone(), OnceLock::new());
         let opened = async {
             let sides = self.sides().await?;
-            asked = Some(sides.bare.clone());
+            let _ = asked.set(sides.bare.clone());
             self.open_at(sides).await
         };
-        let opened = opened.await;
-        match (opened, folders) {
-            (Err(error), Some(folders)) => {
-                Err(folders.after(error, &asking, asked.as_deref()).await)
-            }
-            (opened, _) => opened,
-        }
+        NewFolders::kept_if_made(folders, opened, &asking, &asked).await
     }
 
     /// The same where both sides are there.

@@ -14,7 +14,7 @@ mod whole;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fogbank_env::{Clock, FolderLock};
 use fogbank_oram::ImmediateEngine;
@@ -188,16 +188,13 @@ async fn open(options: OpenOptions, new: Option<&VolumeConfig>, flow: Flow) -> R
     }
     let folders = new.map(|_| NewFolders::of(options.place()));
     let place = options.place().clone();
-    let (asking, mut asked) = (options.clone(), None);
+    let (asking, asked) = (options.clone(), OnceLock::new());
     let opened = async {
         let sides = options.sides().await?;
-        asked = Some(sides.bare.clone());
+        let _ = asked.set(sides.bare.clone());
         open_at(options, sides, new, flow).await
     };
-    let opened = match (opened.await, folders) {
-        (Err(error), Some(folders)) => Err(folders.after(error, &asking, asked.as_deref()).await),
-        (opened, _) => opened,
-    };
+    let opened = NewFolders::kept_if_made(folders, opened, &asking, &asked).await;
     opened.map_err(|error| place.advised(error))
 }
 
