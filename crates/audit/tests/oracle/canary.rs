@@ -221,8 +221,9 @@ async fn a_head_that_asks_for_hours_is_refused() {
         });
     }
     let many = (1 << 20) + 1;
-    let changes: [fn(&mut RingConfig, u32); 6] = [
+    let changes: [fn(&mut RingConfig, u32); 7] = [
         |ring, _| ring.read_batches = 10_001,
+        |ring, _| ring.first_chunks = ring.window_chunks + 1,
         |ring, _| (ring.read_batches, ring.read_batch) = (10_000, 2000),
         |ring, _| (ring.read_batch, ring.write_batch) = (1, u32::MAX),
         |ring, many| vault(ring, many, 1),
@@ -517,6 +518,29 @@ async fn departures_that_differ() {
         caught_up += u32::from(rule == "no-catch-up");
     }
     assert!(caught_up > 5, "{caught_up}");
+}
+
+/// The first of an epoch leaves alone, whatever its sealing takes; what follows leaves by the grid.
+#[tokio::test(start_paused = true)]
+async fn images_that_leave_with_the_first() {
+    let honest = by_the_beat().await;
+    let images = |event: &Event| match event {
+        Event::Sent(Sent { at, request: Request::WriteChunks { .. }, .. }) => Some(*at),
+        _ => None,
+    };
+    let mut pairs = 0;
+    for second in 1..honest.1.len() {
+        let (first, at) = (images(&honest.1[second - 1]), images(&honest.1[second]));
+        if let (Some(first), Some(at)) = (first, at)
+            && first < at
+        {
+            let mut together = honest.clone();
+            *at_mut(&mut together.1[second]) = first;
+            assert!(["on-grid", "no-catch-up"].contains(&broken(&together)));
+            pairs += 1;
+        }
+    }
+    assert!(pairs > 20, "{pairs}");
 }
 
 #[tokio::test(start_paused = true)]

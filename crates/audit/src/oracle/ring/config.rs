@@ -90,7 +90,8 @@ pub(super) fn check(config: &RingConfig) -> Result<Shape, Refused> {
         && config.read_batches <= READ_BATCHES_MAX
         && accesses(config).is_some_and(|accesses| accesses <= EPOCH_ACCESSES_MAX)
         && config.window_cells > 0
-        && config.window_chunks > 0;
+        && config.window_chunks > 0
+        && config.first_chunks <= config.window_chunks;
     let times = [config.interval_ns, config.slack_ns, config.quantum_ns];
     let few = |pieces: u32| (1..=PIECES_MAX).contains(&pieces);
     let pieces = config

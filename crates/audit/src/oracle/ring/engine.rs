@@ -93,17 +93,25 @@ fn options(ring: &RingConfig) -> String {
     let on = |on: bool| if on { "on" } else { "off" };
     format!(
         "XOR {}, prefetch {}, {} levels in the proxy, epoch buffer {}, superseded versions {}, \
-         windows of {} cells and {} buckets, {} of them and {} read batches under way",
+         windows of {} cells and {}, {} of them and {} read batches under way",
         on(ring.xor),
         on(ring.prefetch),
         ring.cached_levels,
         on(ring.epoch_buffer),
         if ring.keep_superseded { "kept until the commit" } else { "deleted with their epoch" },
         count(ring.window_cells.into()),
-        count(ring.window_chunks.into()),
+        images(ring),
         count(ring.windows.into()),
         count(ring.in_flight.into()),
     )
+}
+
+fn images(ring: &RingConfig) -> String {
+    let most = count(ring.window_chunks.into());
+    match ring.first_chunks {
+        0 => format!("{most} buckets"),
+        first => format!("{most} buckets (the first of an epoch {})", count(first.into())),
+    }
 }
 
 fn vault(vault: Option<&VaultConfig>) -> [(&'static str, String); 2] {
