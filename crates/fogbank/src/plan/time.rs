@@ -9,7 +9,8 @@
 //!   on their way; a barrier; the delta; the commit record; the deletions.
 //!
 //! With an interval everything begins at points of the grid, and messages between them at parts of
-//! it (`StoreConfig::departure_quantum`).
+//! it (`StoreConfig::departure_quantum`). A reply is handed over in the middle between two parts,
+//! so a message that waits for it leaves half a part later at the earliest.
 
 use crate::config::StoreConfig;
 use crate::link::LinkArgs;
@@ -54,11 +55,8 @@ pub struct Epoch {
 impl Epoch {
     /// Expected time of an epoch.
     pub fn of(config: &StoreConfig, traffic: &Traffic, link: &LinkArgs, machine: &Machine) -> Self {
-        let quantum_s = match config.interval_ms {
-            0 => 0.0,
-            _ => config.departure_quantum().as_secs_f64(),
-        };
-        let wire = Wire::of(link, machine).leaving_at(quantum_s);
+        let quantum_s = config.departure_quantum().as_secs_f64();
+        let wire = Wire::of(link, machine, quantum_s);
         let cell_bytes = config.cell_bytes() as f64;
         let batches = config.read_batches as f64;
         let read_cells = traffic.rewrite_cells - traffic.write_batch_cells;
@@ -72,7 +70,7 @@ impl Epoch {
         let record_s = wire.put(traffic.record_bytes);
         let plan_s = config.batch as f64 * machine.plans_s;
         let first_s = record_s.max(plan_s);
-        let read_batch_s = first_s + fetch.pipe(&wire, machine, at_once).seconds();
+        let read_batch_s = first_s + fetch.pipe(&wire, machine, at_once).seconds(&wire);
         let next_batch_s = match config.in_flight {
             1 => read_batch_s,
             most => {
@@ -84,18 +82,23 @@ impl Epoch {
             Fetch { asked: traffic.write_batch_cells, sent: traffic.write_batch_cells, ..fetch };
         // A small write batch has nothing to read in most epochs.
         let share = due.asked.min(1.0);
-        let write_s = record_s + share * due.pipe(&wire, machine, at_once).seconds();
+        let write_s = record_s + share * due.pipe(&wire, machine, at_once).seconds(&wire);
         let slots = f64::from(config.bucket_reals) + f64::from(config.bucket_dummies);
         let images_s = images(traffic.buckets, (slots, cell_bytes), &wire, machine, at_once)
             + (traffic.buckets - 1.0).clamp(0.0, 1.0) * quantum_s;
         // Several pieces are under way, but each leaves at a point of its own.
         let in_turn = |pieces: f64| (pieces / at_once).max(pieces.min(1.0));
-        let pieces_s = |pieces: f64, bytes: f64| {
-            (in_turn(pieces) * wire.write_s).max(pieces * quantum_s) + wire.up_s(bytes)
+        let pieces_s = |pieces: f64, bytes: f64| match pieces {
+            0.0 => 0.0,
+            _ => {
+                let last_s = wire.put(bytes / pieces);
+                let in_turn_s = in_turn(pieces) * last_s;
+                in_turn_s.max((pieces - 1.0) * quantum_s + last_s * pieces.min(1.0))
+            }
         };
         let delta_s = pieces_s(traffic.delta_pieces, traffic.delta_bytes);
         let full_s = pieces_s(traffic.full_pieces, traffic.full_bytes);
-        let settle_s = wire.write_s + delta_s + full_s + wire.put(traffic.commit_bytes);
+        let settle_s = wire.put(0.0) + delta_s + full_s + wire.put(traffic.commit_bytes);
         let commit_s = write_s + images_s + settle_s;
         let rounds = 2.0 * batches
             + 1.0
@@ -104,12 +107,12 @@ impl Epoch {
             + in_turn(traffic.delta_pieces)
             + in_turn(traffic.full_pieces)
             + batches * ((fetch.windows() / at_once).ceil() - 1.0);
-        let delete_s = wire.write_s;
+        let delete_s = wire.put(0.0);
         let interval_s = config.interval_ms as f64 / 1e3;
         let total_s = if interval_s == 0.0 {
             (batches - 1.0) * next_batch_s + read_batch_s + commit_s + delete_s
         } else {
-            let points = |takes_s: f64| (takes_s / interval_s).ceil().max(1.0) * interval_s;
+            let points = |takes_s: f64| (takes_s / interval_s - 1e-9).ceil().max(1.0) * interval_s;
             let reads_s = (batches - 1.0) * points(next_batch_s) + points(read_batch_s);
             reads_s + points(commit_s + delete_s)
         };
@@ -125,10 +128,12 @@ struct Wire {
     write_s: f64,
     up_s_a_byte: f64,
     down_s_a_byte: f64,
+    /// Messages leave at multiples of it; 0: at once.
+    quantum_s: f64,
 }
 
 impl Wire {
-    fn of(link: &LinkArgs, machine: &Machine) -> Self {
+    fn of(link: &LinkArgs, machine: &Machine, quantum_s: f64) -> Self {
         // What a lost packet costs is spread over all calls.
         let lost_s = link.loss * link.loss_ms() / 1e3;
         let round_s = (link.rtt_ms + link.jitter_ms / 2.0) / 1e3 + lost_s + machine.message_s;
@@ -138,17 +143,17 @@ impl Wire {
             write_s: round_s + link.write_ms / 1e3,
             up_s_a_byte: a_byte(link.up_mb_s),
             down_s_a_byte: a_byte(link.down_mb_s),
+            quantum_s,
         }
     }
 
-    /// The same if messages leave at multiples of so many seconds only: whoever waits for a reply
-    /// waits for the next of them, too.
-    fn leaving_at(self, quantum_s: f64) -> Self {
-        let next = |takes_s: f64| match quantum_s > 0.0 {
-            true => (takes_s / quantum_s).ceil() * quantum_s,
-            false => takes_s,
-        };
-        Self { read_s: next(self.read_s), write_s: next(self.write_s), ..self }
+    /// From a message to the one that waits for its reply, which takes so long.
+    fn next_s(&self, takes_s: f64) -> f64 {
+        match self.quantum_s {
+            0.0 => takes_s,
+            // Sums of parts are not exact, and one more would follow from a billionth.
+            quantum_s => (takes_s / quantum_s + 0.5 - 1e-9).ceil() * quantum_s,
+        }
     }
 
     fn up_s(&self, bytes: f64) -> f64 {
@@ -156,7 +161,7 @@ impl Wire {
     }
 
     fn put(&self, bytes: f64) -> f64 {
-        if bytes == 0.0 { 0.0 } else { self.write_s + self.up_s(bytes) }
+        self.next_s(self.write_s + self.up_s(bytes))
     }
 }
 
@@ -211,7 +216,7 @@ fn images(
         work_s: bytes / windows / cell_bytes * machine.seals_s + machine.message_s,
     };
     // An epoch without an eviction writes nothing.
-    buckets.min(1.0) * pipe.seconds()
+    buckets.min(1.0) * pipe.seconds(wire)
 }
 
 /// Windows that follow one another, some of them under way at once: the narrowest part sets the
@@ -228,11 +233,11 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn seconds(&self) -> f64 {
+    fn seconds(&self, wire: &Wire) -> f64 {
         let through_s = self.round_s + self.link_s + self.work_s;
         let rounds = whole(self.windows / self.at_once);
         let busy_s = (self.windows - 1.0) * self.link_s.max(self.work_s);
-        (through_s + busy_s).max(rounds * through_s)
+        wire.next_s(through_s + busy_s).max(rounds * wire.next_s(through_s))
     }
 
     fn busy_s(&self) -> f64 {

@@ -11,7 +11,7 @@ use fogbank::plan::Plan;
 use fogbank::plan::time::Machine;
 use fogbank_durable::MemoryRegister;
 use fogbank_env::{Clock, Purpose, Randomness, SystemClock};
-use fogbank_store::{Delay, Link, MemoryStore, Store};
+use fogbank_store::{Delay, Link, MemoryStore, OrderedGridStore, Store};
 
 use super::{counted::Counted, driver::Driver, durable::Durable};
 
@@ -47,7 +47,9 @@ async fn measure(config: &StoreConfig, link: Link, seconds: f64) -> Seen {
     let far = Arc::new(Delay::new(MemoryStore::new(), clock.clone(), Link::instant(), stream));
     let counted = Arc::new(Counted::new(far.clone() as Arc<dyn Store>));
     let register = Arc::new(MemoryRegister::default());
-    let made = Durable::create(counted.clone(), register, config, &randomness).await;
+    let quantum = config.departure_quantum();
+    let paced = Arc::new(OrderedGridStore::new(counted.clone(), clock.clone(), quantum));
+    let made = Durable::create(paced, register, config, &randomness).await;
     let (durable, engine) = made.unwrap();
     let mut driver = Driver::new(engine, Some(durable), config, (&clock, &randomness));
     driver.load().await.unwrap();
