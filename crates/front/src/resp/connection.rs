@@ -12,8 +12,9 @@
 //! Invariants: replies are in the order of requests; of a transaction that does not take place
 //! nothing is done, to the connection neither; reading goes on while replies wait to be
 //! written (a client may send all before it reads any), up to the limits, its own and that of all
-//! connections together, and always if none of its own waits; after malformed input
-//! nothing more of this connection is executed, and no other connection notices.
+//! connections together, and always if none of its own waits; who has not given the password has
+//! no reply waiting; after malformed input nothing more of this connection is executed, and no
+//! other connection notices.
 //!
 //! Who watches the network between client and proxy sees replies leave when epochs end. That side
 //! is trusted; the cloud's side sees nothing of a connection at all.
@@ -184,6 +185,7 @@ impl Connection {
         let limits = &self.client.server.limits;
         let all = self.client.server.waiting_bytes.load(Ordering::Relaxed);
         self.undecided
+            || (!self.client.authenticated && !self.replies.is_empty())
             || self.replies.len() >= limits.pipeline_max
             || self.waiting_bytes >= limits.queued_bytes_max
             || (self.waiting_bytes > 0 && all >= limits.waiting_bytes_max)
@@ -287,7 +289,7 @@ impl Connection {
     /// Gives a reply its place.
     fn answer(&mut self, reply: Reply) {
         let version = self.client.listed.version;
-        if self.replies.is_empty() {
+        if self.replies.is_empty() && self.output.len() < AHEAD_BYTES {
             return reply.encode(version, &mut self.output);
         }
         let mut encoded = BytesMut::new();

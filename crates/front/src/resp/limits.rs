@@ -19,7 +19,7 @@ pub struct Limits {
     /// Commands and bytes queued between `MULTI` and `EXEC`.
     pub queued_max: usize,
     /// Bytes queued between `MULTI` and `EXEC`; also bytes of commands waiting for their epoch and
-    /// of the replies that wait behind them.
+    /// of replies, encoded already, that wait behind them or for the client to read.
     pub queued_bytes_max: usize,
     /// Bytes of commands of all connections that wait for their epoch, unless three epochs of
     /// writes are more; beyond it no connection takes a further command until one of its own has

@@ -96,6 +96,35 @@ async fn replies_that_wait_behind_an_epoch_are_counted() {
     assert!(taken.is_err(), "32 MB of replies wait for the epoch");
 }
 
+/// What is answered on the spot was not counted if nothing was awaited before it.
+#[tokio::test]
+async fn replies_that_nobody_reads_are_counted() {
+    let limits = Limits { queued_bytes_max: 1 << 20, ..Limits::default() };
+    let server = Server::with(Settings { limits, ..Settings::default() }, SHAPE).await;
+    let mut client = server.client().await;
+    let pings = encode(&[b"PING", &[b'x'; 1 << 16]]).repeat(1 << 4);
+    assert!(stops(&mut client, &pings, 64).await, "64 MB of replies wait to be read");
+}
+
+#[tokio::test]
+async fn a_stranger_has_no_reply_waiting() {
+    let settings = Settings { password: Some("secret".into()), ..Settings::default() };
+    let server = Server::with(settings, SHAPE).await;
+    let mut stranger = server.client().await;
+    assert!(stops(&mut stranger, &b"a\r\n".repeat(1 << 18), 64).await, "50 MB were taken");
+}
+
+/// Whether the server stops to take what a client sends that reads nothing.
+async fn stops(client: &mut Client, part: &[u8], parts: usize) -> bool {
+    for _ in 0..parts {
+        let taken = tokio::time::timeout(Duration::from_secs(3), client.send_raw(part)).await;
+        if taken.is_err() {
+            return true;
+        }
+    }
+    false
+}
+
 /// Replies were counted when they were encoded: one connection could fill the memory with those of
 /// an epoch, and what it did not take was copied into one buffer of 256 MB.
 #[tokio::test]
