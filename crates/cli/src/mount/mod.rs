@@ -43,14 +43,18 @@ const RETRY_NANOS: u64 = 1_000_000_000;
 pub async fn run(args: MountArgs) -> Result<()> {
     log_to_standard_error();
     let flow = Flow::of(&args.flow)?;
-    tools::check(&args.mount_point, args.mkfs.is_some())?;
-    let signal = stop_signal()?;
     let (data, store, registers) = (args.data.clone(), args.store.clone(), args.registers.clone());
     let place = Place::from(&OpenArgs {
         place: StoreArgs { data, store, registers },
         second_store: args.second_store.clone(),
     });
-    let disk = open(&place, flow).await?;
+    let site = SitePlace::new(&place.data);
+    if site.is_there() {
+        site.check_mounted(&place, &flow)?;
+    }
+    tools::check(&args.mount_point, args.mkfs.is_some())?;
+    let signal = stop_signal()?;
+    let disk = open(&site, &place, flow).await?;
     let folder = PrivateFolder::new()?;
     let socket = folder.0.join("nbd");
     let settings = Settings { place: nbd::Place::Unix(socket.clone()), ..Settings::default() };
@@ -75,8 +79,7 @@ pub async fn run(args: MountArgs) -> Result<()> {
 }
 
 /// Opens what is at the place: a volume, or the disk of a site.
-async fn open(place: &Place, flow: Flow) -> Result<Disk> {
-    let site = SitePlace::new(&place.data);
+async fn open(site: &SitePlace, place: &Place, flow: Flow) -> Result<Disk> {
     if site.is_there() {
         say_error!(
             "this disk is a site's: only one client at a time may have the file system mounted"

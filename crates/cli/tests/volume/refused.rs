@@ -208,3 +208,22 @@ fn who_joins_puts_right_what_was_mistyped() {
     let told = ends(64, &["site", "create", "--data", &one, "--size", SIZE, "--store", &right]);
     assert!(told.contains(&format!("fogbank site serve --data {one}")), "{told}");
 }
+
+/// Each was taken and did nothing: also a rate, by which nothing left.
+#[test]
+fn what_is_said_of_a_volume_is_refused_where_a_site_is_mounted() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (data, cloud) = (at("client"), format!("file://{}", at("cloud")));
+    ends(0, &["site", "create", "--data", &data, "--size", SIZE, "--store", &cloud]);
+    for [flag, value] in [
+        ["--store", "file:///elsewhere"],
+        ["--second-store", "grpc://127.0.0.1:1/t"],
+        ["--registers", "servers"],
+        ["--fixed-rate", "100"],
+        ["--write-behind", "1MiB"],
+    ] {
+        let told = ends(64, &["mount", &data, &at("empty"), flag, value]);
+        assert!(told.contains(flag) && told.contains("leave"), "{told}");
+    }
+}
