@@ -1,7 +1,8 @@
 #!/bin/sh
-# Says before a long build that the port of `make run` is taken. Arguments: those of `serve`.
+# Says before a long build that the port of `make run` is taken. Arguments and environment: those of
+# `serve`.
 set -eu
-address=127.0.0.1:6379
+address=${FOGBANK_LISTEN:-127.0.0.1:6379}
 while [ $# -gt 0 ]; do
     case $1 in
     --listen) address=${2:-$address} ;;

@@ -407,7 +407,11 @@ fn the_register_moves_only_when_told_to_and_takes_its_value_along() {
 fn a_list_that_others_can_read_or_that_makes_no_majority_is_refused() {
     let (data, servers) = (tempfile::tempdir().expect("a folder"), Servers::start(3));
     let list = servers.list();
-    let open = format!("serve --data {} --registers {}", data.path().display(), list.display());
+    let open = format!(
+        "serve --listen 127.0.0.1:0 --data {} --registers {}",
+        data.path().display(),
+        list.display()
+    );
     let lines = fs::read_to_string(&list).expect("the list");
     fs::set_permissions(&list, fs::Permissions::from_mode(0o640)).expect("its mode is set");
     assert!(fails(64, &open).contains("chmod 600"));
