@@ -7,7 +7,8 @@
 //! What was set up is taken down in the opposite order, also if a step failed.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
@@ -15,11 +16,14 @@ use std::sync::Arc;
 use fogbank::{Error, Result};
 use fogbank_env::Clock;
 use fogbank_process::say_error;
+use rustix::fs::OFlags;
 
 use super::tools::{LOSETUP, MKFS, MOUNT, NBDFUSE, UMOUNT};
 
 /// Between two looks at what another process does.
 const LOOK_NANOS: u64 = 50_000_000;
+/// Opens a block device only if nothing is mounted from it.
+const EXCLUSIVE: i32 = OFlags::EXCL.bits() as i32;
 /// A disk with nothing in so many bytes at both its ends has no file system that we know of.
 const ENDS_BYTES: u64 = 1 << 20;
 
@@ -112,19 +116,35 @@ impl Stack {
         }
     }
 
-    /// Unmounts the file system, which writes what it still holds.
+    /// Unmounts the file system, and looks whether the kernel has let go of it: then it has written
+    /// what it held.
     ///
     /// # Errors
-    /// [`Error::CannotUse`] while somebody uses it.
+    /// [`Error::CannotUse`] while somebody uses it, or has it mounted in a name space of their own.
     pub async fn unmount(&mut self) -> Result<()> {
-        let Some(mounted) = &self.mounted else { return Ok(()) };
-        let ended = UMOUNT.run(&[mounted]).await;
-        // Whoever has unmounted it by hand was there first.
-        if ended.is_err() && self.is_mounted() {
-            return ended.map(drop);
+        if let Some(mounted) = &self.mounted {
+            let ended = UMOUNT.run(&[mounted]).await;
+            // Whoever has unmounted it by hand was there first.
+            if ended.is_err() && self.is_mounted() {
+                return ended.map(drop);
+            }
+            self.mounted = None;
         }
-        self.mounted = None;
-        Ok(())
+        match self.is_held() {
+            true => Err(Error::CannotUse(
+                "the file system is unmounted here and still mounted in another mount name space, \
+                 by a container or a service that began meanwhile; end that"
+                    .into(),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether anybody has the file system mounted, seen from here or not.
+    fn is_held(&self) -> bool {
+        let Some(device) = &self.device else { return false };
+        let alone = File::options().read(true).custom_flags(EXCLUSIVE).open(device);
+        alone.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
     }
 
     /// Whether the kernel says so; also if it says nothing.
@@ -173,7 +193,7 @@ impl Stack {
 
 /// Whether a disk begins and ends with zeros: that is where file systems and tables of partitions
 /// are.
-fn ends_are_empty(device: &str) -> std::io::Result<bool> {
+fn ends_are_empty(device: &str) -> io::Result<bool> {
     let mut disk = File::open(device)?;
     let size = disk.seek(SeekFrom::End(0))?;
     for start in [0, size.saturating_sub(ENDS_BYTES)] {

@@ -161,6 +161,19 @@ fn a_volume_is_mounted_by_one_command_and_unmounted_by_a_signal() {
     run("umount", &[place.to_str().unwrap()]);
     assert!(mounted.terminate().success());
     assert!(mounted.last_words().contains("unmounted and closed"));
+    // A container that began meanwhile holds a mount of its own, which nobody here sees.
+    let mut mounted = mount(&[]).unwrap_or_else(|said| panic!("{said}"));
+    let mut container = Command::new("unshare").args(["--mount", "sleep", "600"]).spawn().unwrap();
+    std::fs::write(place.join("late"), "not synced").unwrap();
+    std::thread::sleep(Duration::from_secs(1)); // it has a name space by then
+    mounted.ask_to_end();
+    mounted.hears("another mount name space");
+    container.kill().unwrap();
+    container.wait().unwrap();
+    assert!(mounted.wait().success());
+    let mut mounted = mount(&[]).unwrap_or_else(|said| panic!("{said}"));
+    assert_eq!(std::fs::read_to_string(place.join("late")).unwrap(), "not synced");
+    assert!(mounted.terminate().success());
     // A folder that is in use is no place for a file system.
     std::fs::write(place.join("file"), "").unwrap();
     let told = mount(&[]).err().expect("it is not empty");
