@@ -11,7 +11,9 @@
 
 use bytes::Bytes;
 use fogbank_store::shape::rewritten;
-use fogbank_store::{ArrayId, ArrayShape, ChunkName, ChunkWrite, PlaceMap, PutOutcome, Result};
+use fogbank_store::{
+    ArrayId, ArrayShape, ChunkName, ChunkWrite, PlaceMap, PutOutcome, Result, StoreError,
+};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -89,7 +91,10 @@ impl Chunks<'_> {
         let length = write.data.len() as u64;
         match self.objects.read(&self.names.chunk(write.chunk)?, 0..length, length).await? {
             Some(there) if there == write.data => Ok(()),
-            _ => Err(rewritten(write.chunk)),
+            Some(_) => Err(rewritten(write.chunk)),
+            None => Err(StoreError::Misbehaved(
+                "refuses to put what is there already, and shows nothing there".into(),
+            )),
         }
     }
 

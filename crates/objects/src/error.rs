@@ -70,7 +70,13 @@ pub(crate) fn failure(error: &object_store::Error) -> Failure {
         }
         cause = found.source();
     }
-    Failure::absent(shortened(&error.to_string()))
+    match error {
+        // Ours are paths; an object of another name is not what we put there.
+        object_store::Error::InvalidPath { .. } => {
+            Failure::misbehaved("a list with a name that is no path")
+        }
+        other => Failure::absent(shortened(&other.to_string())),
+    }
 }
 
 pub(crate) fn store_error(error: &object_store::Error) -> StoreError {

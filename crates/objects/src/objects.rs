@@ -174,7 +174,7 @@ impl Objects {
         parse: impl Fn(&Path) -> Option<T>,
     ) -> Result<Vec<T>> {
         let folder = format!("{folder}/");
-        let (mut parsed, mut names, mut pages) = (Vec::new(), 0, 0);
+        let (mut parsed, mut names, mut empty_pages) = (Vec::new(), 0, 0);
         let mut from: Option<String> = None;
         loop {
             let options = PaginatedListOptions {
@@ -187,7 +187,7 @@ impl Objects {
                 page => page.map_err(|e| store_error(&e))?,
             };
             names += page.result.objects.len() as u64;
-            pages += 1;
+            empty_pages = if page.result.objects.is_empty() { empty_pages + 1 } else { 0 };
             parsed.extend(page.result.objects.iter().filter_map(|object| parse(&object.location)));
             let Some(next) = page.page_token else { return Ok(parsed) };
             if names >= names_max {
@@ -195,7 +195,7 @@ impl Objects {
             }
             // Pages may be short, and with Azure empty; but a list of nothing does not go on for
             // ever.
-            let endless = pages > names_max + EMPTY_PAGES || from.as_ref() == Some(&next);
+            let endless = empty_pages > EMPTY_PAGES || from.as_ref() == Some(&next);
             if endless || next.len() > PAGE_TOKEN_BYTES_MAX {
                 return Err(StoreError::Misbehaved("a list that does not come on".into()));
             }
@@ -220,7 +220,7 @@ impl Objects {
 
 /// Names of a page: what all providers give at most, or by default.
 const PAGE_NAMES: usize = 1000;
-/// Pages that may bring no name.
+/// Pages in a row that may bring no name.
 const EMPTY_PAGES: u64 = 1000;
 /// What says where the next page begins is sent back in a URL.
 const PAGE_TOKEN_BYTES_MAX: usize = 8 << 10;

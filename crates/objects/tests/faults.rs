@@ -297,6 +297,26 @@ async fn a_list_ends_whatever_the_server_says() {
         let listed = store.list_chunks(ARRAY).await;
         assert!(matches!(listed, Err(StoreError::Misbehaved(_))), "{listed:?}");
     }
+    // Of the longest list, too.
+    let mut next = 0;
+    between.rule(move |head| match head.starts_with(lists) {
+        true => {
+            next += 1;
+            page(std::iter::empty(), next)
+        }
+        false => Fate::Pass,
+    });
+    let before = between.seen(lists).len();
+    let listed = store.blob_list("").await;
+    assert!(matches!(listed, Err(StoreError::Misbehaved(_))), "{listed:?}");
+    assert_eq!(between.seen(lists).len() - before, 1001);
+    // A name that nobody puts there.
+    between.rule(move |head| match head.starts_with(lists) {
+        true => page(["x/blobs/.././commit".to_owned()].into_iter(), 0),
+        false => Fate::Pass,
+    });
+    let listed = store.blob_list("").await;
+    assert!(matches!(listed, Err(StoreError::Misbehaved(_))), "{listed:?}");
     // A page that is none.
     between.next(lists, usize::MAX, Fate::Flood);
     let listed = store.blob_list("").await;
@@ -541,6 +561,18 @@ async fn a_status_is_somebodys_whatever_was_asked() {
         ];
         assert_eq!(found, *meant, "{status} {code}");
     }
+}
+
+/// A version that is new is nowhere; who says that it is there and shows nothing has made it up.
+#[tokio::test]
+async fn what_is_said_to_be_there_is_looked_at() {
+    let (_server, between, store) = scene().await;
+    let exists = || Fate::AnswerInstead(error("412 Precondition Failed", "PreconditionFailed"));
+    between.next("PUT", 1, exists());
+    assert_eq!(blamed(&store.write_chunks(vec![chunk(7)]).await), "lying");
+    store.write_chunks(vec![chunk(7)]).await.unwrap();
+    between.next("PUT", 1, exists());
+    store.write_chunks(vec![chunk(7)]).await.unwrap();
 }
 
 /// The reply to a deletion of many is a success, and says of each object what became of it. Names

@@ -137,9 +137,10 @@ pub(crate) fn miscounted(found: usize, asked: usize) -> Error {
     lied(format!("a reply of {found} parts where {asked} were asked for"))
 }
 
-/// The same where an array is made, of a shape that follows from what has verified: one that is
-/// there already and has another was changed.
-pub(crate) fn blame_making(error: StoreError) -> Error {
+/// The same where something is made anew: an array, of a shape that follows from what has verified,
+/// or a version, whose number no opening but this one uses and this one uses once. If there is
+/// another of that name, somebody else made it.
+pub(crate) fn blame_new(error: StoreError) -> Error {
     blame(match error {
         StoreError::Caller(reason) => StoreError::Misbehaved(reason),
         other => other,

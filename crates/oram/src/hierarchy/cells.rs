@@ -32,7 +32,7 @@ use super::lane::{Lane, Turn};
 use super::pieces::Pieces;
 use super::schedule::{Schedule, Table};
 use super::table::{Body, Index};
-use crate::{Error, Result, blame, blame_making, lied, miscounted};
+use crate::{Error, Result, blame, blame_new, lied, miscounted};
 
 /// Bytes that are read or written in one call of a build, about; no less than a chunk.
 pub const REQUEST_BYTES: usize = 256 << 10;
@@ -190,7 +190,7 @@ impl Cells {
         let names = names.get(..cells.len().div_ceil(a_chunk as usize));
         let names = names.ok_or_else(|| Error::Bug("cells beyond a run".into()))?;
         if run.is_dealt {
-            self.site.store().expect_array(run.array(), shape).map_err(blame_making)?;
+            self.site.store().expect_array(run.array(), shape).map_err(blame_new)?;
         }
         let chunks = match self.site.store().read_chunks(names).await {
             Err(StoreError::NoArray(_)) => return Ok(None),
@@ -231,7 +231,7 @@ impl Cells {
             let shape = self.shape_of(&run);
             if shape.chunks > 0 {
                 let made = self.site.store().create_array(run.array(), shape).await;
-                made.map_err(blame_making)?;
+                made.map_err(blame_new)?;
             }
         }
         self.made.lock().insert(level);
@@ -398,7 +398,7 @@ impl Cells {
         }
         let run = Run { table, is_dealt: false, start: *start };
         let shape = self.shape_of(&run);
-        self.site.store().expect_array(run.array(), shape).map_err(blame_making)?;
+        self.site.store().expect_array(run.array(), shape).map_err(blame_new)?;
         let installed = Installed { start: *start, versions, manifest };
         self.installed.lock().insert(table, Arc::new(installed));
         Ok(Some(manifest))

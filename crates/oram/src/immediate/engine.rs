@@ -28,7 +28,7 @@ use super::entrance::{Entered, Entrance, Fault, Told, ended_midway};
 use super::plane::{Codec, Plane};
 use super::returns::Returned;
 use super::{ShellSettings, leaving, returns, writing};
-use crate::{Error, Result, blame, blame_making, sweep};
+use crate::{Error, Result, blame, blame_new, sweep};
 
 /// An engine whose plane is `P`. See the plane for the protocol.
 pub struct Immediate<P: Plane> {
@@ -134,7 +134,7 @@ impl<P: Plane> Immediate<P> {
         beside.spawn(guarded(shared.clone(), writing::seal_all(shared.clone(), falls_due, sealed)));
         beside.spawn(guarded(shared.clone(), writing::send_all(shared.clone(), windows)));
         for (array, shape) in shared.codec.arrays() {
-            shared.store.create_array(array, shape).await.map_err(blame_making)?;
+            shared.store.create_array(array, shape).await.map_err(blame_new)?;
         }
         let was_midway = P::replay(&shared, recovered.journal, progress).await?;
         let (arrivals, arrived) = mpsc::unbounded_channel();

@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 
 use super::engine::Shared;
 use super::plane::{Codec, Plane};
-use crate::{Result, blame};
+use crate::{Result, blame, blame_new};
 
 /// Something that is being written.
 struct Writing<P: Plane> {
@@ -221,7 +221,7 @@ async fn turn<P: Plane>(shared: &Shared<P>, soonest: Option<Nanos>) -> Nanos {
 
 /// Sends a message now; returns of what it is, and its bytes, when it has ended.
 async fn send<P: Plane>(shared: &Shared<P>, sent: Sent, writes: Vec<ChunkWrite>) -> Result<Sent> {
-    let ended = shared.bare.write_chunks(writes).await.map_err(blame);
+    let ended = shared.bare.write_chunks(writes).await.map_err(blame_new);
     shared.grid.wait_for_delivery(shared.grid.now()).await;
     ended.map(|()| sent)
 }

@@ -442,11 +442,7 @@ impl RingEngine {
     ) -> Result<Self> {
         let engine = Self::new(store, keys, settings, randomness)?;
         let shape = engine.planner.geometry.array_shape();
-        engine
-            .store
-            .create_array(engine.planner.array, shape)
-            .await
-            .map_err(crate::blame_making)?;
+        engine.store.create_array(engine.planner.array, shape).await.map_err(crate::blame_new)?;
         Ok(engine)
     }
 

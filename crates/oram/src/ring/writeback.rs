@@ -23,7 +23,7 @@ use super::bucket::{Bucket, BucketBlock, Images, NO_IMAGE};
 use super::plan::Planner;
 use crate::geometry::{BLOCK_ID_BYTES, Geometry, version};
 use crate::slab::Slab;
-use crate::{Error, Result, blame, of_task};
+use crate::{Error, Result, blame, blame_new, of_task};
 
 /// Images of the first message of a write-back.
 pub(super) const FIRST_IMAGES: usize = 1;
@@ -166,7 +166,7 @@ async fn write_windows(
         tokio::select! { biased;
             Some(written) = writing.next() => {
                 let written: fogbank_store::Result<()> = written;
-                written.map_err(blame)?;
+                written.map_err(blame_new)?;
             }
             () = &mut left, if !has_left => has_left = true,
             Some(window) = sealed.recv(), if has_left && writing.len() < at_once.max(1) => {
