@@ -7,8 +7,8 @@ use fogbank_env::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Observation<'a> {
     /// A message of a batch left for the store. `batch` counts from 0 within the epoch; the write
-    /// batch has the number R, images and barrier R + 1; the delta or checkpoint, the commit record
-    /// and the deletions after it R + 2.
+    /// batch has the number R, images and barrier R + 1, the delta or checkpoint and the commit
+    /// record R + 2, the deletions after it R + 3.
     Departed {
         /// When it was sent.
         at: Nanos,

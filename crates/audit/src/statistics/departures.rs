@@ -30,8 +30,9 @@ const INDEPENDENT_MIN: f64 = 20.0;
 /// The share of messages that may miss their point.
 const MISSED_MAX: f64 = 0.01;
 
-/// The kinds of messages; commits with all that follows the write batch.
-const KINDS: [&str; 3] = ["read batches", "write batches", "commits"];
+/// The kinds of messages, in the order of an epoch. Each has its own surroundings: what follows the
+/// answers leaves while clients go on, for instance.
+const KINDS: [&str; 5] = ["read batches", "write batches", "images", "commits", "deletions"];
 
 /// What a difference in time comes to: halves of a run, and runs, have the machine in common with
 /// whatever else it did meanwhile.
@@ -45,11 +46,11 @@ pub(super) struct Departures {
     /// Whether messages have points to leave at; if not, their times are those of the work.
     timed: bool,
     read_batches: u32,
-    late: [Thinned; 3],
-    change: [Thinned; 3],
+    late: [Thinned; KINDS.len()],
+    change: [Thinned; KINDS.len()],
     /// 1 for a message that missed its point, else 0.
-    missed: [Thinned; 3],
-    before: [Option<f64>; 3],
+    missed: [Thinned; KINDS.len()],
+    before: [Option<f64>; KINDS.len()],
 }
 
 /// A series of which every 2^k-th sample is kept.
@@ -89,16 +90,14 @@ impl Departures {
             late: Default::default(),
             change: Default::default(),
             missed: Default::default(),
-            before: [None; 3],
+            before: [None; KINDS.len()],
         }
     }
 
     pub(super) fn departed(&mut self, at: Nanos, cause: Nanos, missed: u64, batch: u32) {
-        let kind = batch.saturating_sub(self.read_batches.saturating_sub(1)).min(2) as usize;
+        let kind = batch.saturating_sub(self.read_batches.saturating_sub(1)) as usize;
+        let kind = kind.min(KINDS.len() - 1);
         self.missed[kind].push(f64::from(u8::from(missed > 0)));
-        if batch > self.read_batches + 1 {
-            return; // several in a row, as late as one another
-        }
         let late = at.saturating_sub(cause) as f64;
         self.late[kind].push(late);
         if let Some(before) = self.before[kind].replace(late) {
@@ -150,7 +149,7 @@ impl Departures {
             runs.iter().flat_map(|run| run.missed[kind].kept.iter().copied()).collect::<Vec<_>>()
         };
         let apart = |kind| Apart::new(KINDS[kind], &series(first, kind), &series(second, kind));
-        timed.then(|| [0, 1, 2].map(apart))
+        timed.then(|| std::array::from_fn(apart))
     }
 
     /// The finding; without points to leave at there is nothing to hold times against.
@@ -222,10 +221,10 @@ impl Apart {
 }
 
 /// Two series of every kind of message.
-type Kinds<'a> = [(&'a [f64], &'a [f64]); 3];
+type Kinds<'a> = [(&'a [f64], &'a [f64]); KINDS.len()];
 
-fn both<'a>(first: &'a [Thinned; 3], second: &'a [Thinned; 3]) -> Kinds<'a> {
-    [0, 1, 2].map(|kind| (&first[kind].kept[..], &second[kind].kept[..]))
+fn both<'a>(first: &'a [Thinned; KINDS.len()], second: &'a [Thinned; KINDS.len()]) -> Kinds<'a> {
+    std::array::from_fn(|kind| (&first[kind].kept[..], &second[kind].kept[..]))
 }
 
 /// The finding about the halves of one run; no failure where the run is too short for the check.
@@ -422,7 +421,7 @@ mod tests {
         let mut departures = Departures::new(1, true);
         for number in 0..4000 {
             let each = missed[usize::from(number >= 2000)];
-            for kind in (0..3).filter(|kind| *kind < 2 || number < commits) {
+            for kind in (0..5).filter(|kind| *kind < 2 || number < commits) {
                 let late = u64::from(random.next_u32() >> 16);
                 let misses = u64::from(u64::from(random.next_u32()) % 1000 < each);
                 departures.departed(late, 0, misses, kind);
@@ -440,6 +439,30 @@ mod tests {
         assert_eq!(busy.verdict, Verdict::TooFew);
         assert!(busy.words.contains("too busy"));
         assert_eq!(run([5, 100], 4000).verdict, Verdict::Failed);
+    }
+
+    /// Clients go on by their answers while deletions wait for their point. The rest of an epoch
+    /// does not show it.
+    #[test]
+    fn each_kind_is_held_against_its_own() {
+        let run = |late_kind: Option<u32>| {
+            let mut random = Randomness::repeatable(3).stream(Purpose::Workload);
+            let mut departures = Departures::new(1, true);
+            for number in 0..20_000 {
+                let kind = number % 5;
+                let held_up =
+                    u64::from(late_kind == Some(kind)) * 300_000 * (u64::from(number) / 5 % 2);
+                departures.departed(u64::from(random.next_u32() >> 16) + held_up, 0, 0, kind);
+            }
+            departures
+        };
+        let idle = run(None);
+        let levels = Levels { smallest_timing_leak: 0.2, ..Levels::default() };
+        let verdict = |late| run(late).between(&idle, "two runs", &levels).verdict;
+        assert_eq!(verdict(None), Verdict::Passed);
+        for kind in 0..5 {
+            assert_eq!(verdict(Some(kind)), Verdict::Failed, "{}", KINDS[kind as usize]);
+        }
     }
 
     /// Half of a short run is as long as one burst of other work on the machine.

@@ -119,7 +119,7 @@ impl Ring {
             None => {
                 self.collects_at = Some(at);
                 let cause = self.epochs.pace.further(at)?;
-                self.epochs.departed_after_batches(at, cause, out)
+                self.epochs.departed_to_delete(at, cause, out)
             }
         }
     }
@@ -224,12 +224,12 @@ impl Ring {
             Next::Collect => self.hold_deletion(at, out)?,
             Next::CommitPiece(1..) | Next::ClosePiece(1..) if puts => {
                 let cause = self.epochs.lanes.piece(&self.epochs.pace, at)?;
-                self.epochs.departed_after_batches(at, cause, out)?;
+                self.epochs.departed_to_commit(at, cause, out)?;
             }
             Next::Batches if is_journal(request) => self.epochs.record(at, out)?,
             Next::CommitPiece(0) | Next::CommitPut if puts && !looks => {
                 let cause = self.epochs.pace.further(at)?;
-                self.epochs.departed_after_batches(at, cause, out)?;
+                self.epochs.departed_to_commit(at, cause, out)?;
             }
             _ if looks => self.epochs.pace.after(self.ended_at, at).map(drop)?,
             Next::Opening | Next::Batches => drop(self.epochs.pace.owners(at)?),

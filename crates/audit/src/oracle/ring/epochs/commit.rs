@@ -101,7 +101,7 @@ impl Epochs {
             self.commit = Commit::Collect;
             return Ok(());
         }
-        self.departed(at, cause, out)
+        self.departed_to_delete(at, cause, out)
     }
 
     /// Whether `names` are what the images replace, in the order in which it was retired.

@@ -215,15 +215,24 @@ impl Epochs {
         self.departed_of(self.batch, at, cause, out)
     }
 
-    /// A message of the vault has left: of the commit that makes an epoch count, or a deletion
-    /// after it.
-    pub(in crate::oracle::ring) fn departed_after_batches(
+    /// A message of the commit that makes an epoch count has left.
+    pub(in crate::oracle::ring) fn departed_to_commit(
         &mut self,
         at: Nanos,
         cause: Cause,
         out: &mut dyn Observer,
     ) -> Step {
         self.departed_of(self.config.read_batches + 2, at, cause, out)
+    }
+
+    /// A deletion has left: while clients go on by their answers.
+    pub(in crate::oracle::ring) fn departed_to_delete(
+        &mut self,
+        at: Nanos,
+        cause: Cause,
+        out: &mut dyn Observer,
+    ) -> Step {
+        self.departed_of(self.config.read_batches + 3, at, cause, out)
     }
 
     fn departed_of(&mut self, batch: u32, at: Nanos, cause: Cause, out: &mut dyn Observer) -> Step {
