@@ -110,7 +110,7 @@ fn traces_without_an_end_are_told_and_those_of_other_fingerprints_or_formats_ref
     let output = lab(folder, &["audit", "--trace", "a=old"]);
     let words = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(74), "{words}");
-    assert!(words.contains("old has trace format 1; this build reads format 2"), "{words}");
+    assert!(words.contains("old has trace format 1; this build reads 2 to 3"), "{words}");
 }
 
 #[test]

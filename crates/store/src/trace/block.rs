@@ -61,7 +61,7 @@ impl FileHead {
             return Err(HeadError::NotATrace);
         }
         let format = u32_at(fixed, 8).ok_or(HeadError::Short)?;
-        if format != FORMAT {
+        if !(OLDEST_FORMAT..=FORMAT).contains(&format) {
             return Err(HeadError::OtherFormat(format));
         }
         let length = u32_at(fixed, 24).ok_or(HeadError::Short)? as usize;
@@ -157,8 +157,10 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// The format that this build writes and reads.
-pub(super) const FORMAT: u32 = 2;
+/// The format that this build writes.
+pub(super) const FORMAT: u32 = 3;
+/// The oldest that it reads: one of 2 has no `first_chunks`, which a reader of 2 would not miss.
+pub(super) const OLDEST_FORMAT: u32 = 2;
 /// The head of a file before the configuration.
 pub(super) const FILE_HEAD_BYTES: usize = 30;
 pub(super) const BLOCK_HEAD_BYTES: usize = 44;

@@ -8,7 +8,9 @@ use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::block::{BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FORMAT, FileHead, HeadError};
+use super::block::{
+    BLOCK_HEAD_BYTES, BlockHead, FILE_HEAD_BYTES, FORMAT, FileHead, HeadError, OLDEST_FORMAT,
+};
 use super::decode::Position;
 use super::event::Event;
 use super::fingerprint::{Fingerprinting, Fingerprints};
@@ -32,8 +34,8 @@ pub enum TraceError {
     NotATrace(PathBuf),
     /// Another build wrote it.
     #[error(
-        "{path} has trace format {found}; this build reads format {FORMAT}: record again, or read \
-         it with the build that wrote it"
+        "{path} has trace format {found}; this build reads {OLDEST_FORMAT} to {FORMAT}: record again, \
+         or read it with the build that wrote it"
     )]
     OtherFormat {
         /// Which file.
