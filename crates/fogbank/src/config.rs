@@ -70,9 +70,17 @@ impl StoreConfig {
         format!("epochs of {read_batches} x {batch} reads and {write_batch} writes, {when}")
     }
 
-    /// Milliseconds of an epoch; 0 if epochs run back to back.
+    /// Milliseconds of an epoch if the store is near; 0 if epochs run back to back. `plan` knows
+    /// what distance adds.
     pub fn epoch_ms(&self) -> u64 {
-        (self.read_batches as u64 + 1).saturating_mul(self.interval_ms)
+        (self.read_batches as u64 + self.commit_intervals()).saturating_mul(self.interval_ms)
+    }
+
+    /// Intervals that a commit takes. Its first message leaves a part of the interval after the
+    /// point, the next ones a part later each, and the last is answered half a part after it left.
+    fn commit_intervals(&self) -> u64 {
+        let halves = 2 * COMMIT_MESSAGES + 1;
+        halves.div_ceil(2 * u64::from(self.parts()))
     }
 
     /// Seconds that epochs still run when the store is closed.
@@ -308,17 +316,21 @@ impl StoreConfig {
     }
 
     /// The unit of the times at which messages leave: the interval, or the smallest part of it,
-    /// down to an eighth, that leaves room for the work before a message. A whole part, so that a
-    /// reply is never handed over just before a point.
+    /// down to a tenth, that leaves room for the work before a message.
     pub fn departure_quantum(&self) -> Duration {
+        Duration::from_millis(self.interval_ms) / self.parts()
+    }
+
+    /// How many parts an interval has: in ten a commit ends before the next point. Whole ones, so
+    /// that a reply is never handed over just before a point.
+    fn parts(&self) -> u32 {
         let interval = Duration::from_millis(self.interval_ms);
         let room = fogbank_txn::Settings::quantum_for(&self.ring_settings().shape);
         // The first image is sealed between a reply, handed over in the middle between two points,
         // and the next point.
         let room = room.max(self.sealing_of_an_image() * 2);
         let whole = |parts: &u32| interval.as_nanos().is_multiple_of(u128::from(*parts));
-        let parts = (2..=8).rev().filter(whole).find(|parts| interval / *parts >= room);
-        interval / parts.unwrap_or(1)
+        (2..=10).rev().filter(whole).find(|parts| interval / *parts >= room).unwrap_or(1)
     }
 
     /// What sealing an image takes on a core that is free: 300 microseconds and 1.5 ns a byte, of
@@ -412,6 +424,9 @@ fn xor(asked: Option<Xor>, offered: bool, across_a_link: bool) -> Result<bool> {
 /// Epochs that a store still runs for what was accepted when it is told to stop. Public: as many
 /// whether anybody waits or not.
 const CLOSING_EPOCHS: usize = 4;
+/// Messages of a commit that wait for one another: the record of the write batch, what that reads,
+/// the first image and the others, the barrier, the delta, the commit record, the deletions.
+const COMMIT_MESSAGES: u64 = 8;
 
 fn check_blocks(capacity: u32, value_bytes: usize) -> Result<()> {
     limits::check("--capacity", capacity, limits::CAPACITY)?;

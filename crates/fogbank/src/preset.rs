@@ -175,6 +175,9 @@ mod tests {
 
     use super::*;
     use crate::args::Cli;
+    use crate::link::LinkArgs;
+    use crate::plan::Plan;
+    use crate::plan::time::Machine;
     use crate::traffic::Traffic;
 
     fn made(preset: Preset) -> StoreConfig {
@@ -201,8 +204,23 @@ mod tests {
         assert!(limits.value_bytes_max >= 64 << 10 && limits.records_written_max >= value);
         let per_s = Traffic::of(&config).unwrap().bytes_per_s(&config).unwrap();
         assert!(per_s <= 5e6, "{per_s}");
-        let epoch_ms = (config.read_batches as u64 + 1) * config.interval_ms;
+        let epoch_ms = config.epoch_ms();
         assert!(3 * epoch_ms <= 2 * 750, "an answer takes 1.5 epochs of {epoch_ms} ms on average");
+    }
+
+    /// A commit that outlasted its interval took a second one: a third less was carried, and every
+    /// answer took a third longer than what everybody was told.
+    #[test]
+    fn epochs_take_what_is_told() {
+        let small = made(Preset::Small);
+        assert_eq!(small.epoch_ms(), (small.read_batches as u64 + 1) * small.interval_ms);
+        for preset in [Preset::Small, Preset::Busy] {
+            let config = made(preset);
+            let near = LinkArgs::of_round_trip(1.0);
+            let epoch = Plan::of(&config, &near, &Machine::IDEAL).unwrap().epoch;
+            let told_s = config.epoch_ms() as f64 / 1e3;
+            assert!((epoch.total_s - told_s).abs() < 1e-6, "{preset:?}: {} s", epoch.total_s);
+        }
     }
 
     #[test]
