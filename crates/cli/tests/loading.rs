@@ -196,6 +196,48 @@ async fn the_cloud_sees_the_same_of_an_empty_file_as_of_a_full_one() {
     assert_eq!(seen[0], seen[1], "the same calls in the same order");
 }
 
+/// A dump of Redis, without a checksum.
+fn dump(folder: &Path, name: &str, body: &[u8]) -> Source {
+    let path = folder.join(name);
+    std::fs::write(&path, [b"REDIS0011\xfe\0", body, b"\xff", &[0; 8]].concat()).unwrap();
+    Source::new(&path, None, false).unwrap()
+}
+
+/// What a dump says of its lengths is no memory before it is there: once that ended the program.
+#[test]
+fn what_a_dump_claims_takes_no_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for claimed in [1_u64 << 36, 1 << 40, 1 << 62, u64::MAX] {
+        let claim = [&[0x81][..], &claimed.to_be_bytes()].concat();
+        for (before, after) in [
+            (&b"\0\x01a"[..], &b"xyz"[..]),            // a string
+            (b"\0", b"xyz"),                           // a key
+            (b"\0\x01a\xc3", b"\x03\x01xy"),           // what is compressed
+            (b"\0\x01a\xc3\x03", b"\x01xy"),           // what it was
+            (b"\0\xc3\x03", b"\x01xy\x01v"),           // of a key
+            (b"\x10\x01a\xc3\x03", b"\x01xy"),         // of a packed hash
+            (b"\x12\x01a\x01\x02\xc3\x03", b"\x01xy"), // of a list
+            (b"\x04\x01a", b"\x01f\x01v"),             // fields
+            (b"\x05\x01a", b"\x01m\0\0\0\0\0\0\0\0"),  // members
+            (b"\x01\x01a", b"\x01e"),                  // elements
+            (b"\x0f\x01a", b"\x01n\x01e"),             // parts of a stream
+            (b"\xf5", b"code"),                        // functions
+            (b"\xfa\x01a\xc3\x03", b"\x01xy"),         // about the server
+        ] {
+            dump(folder, "claims.rdb", &[before, &claim, after].concat());
+            let mut shell = Command::new("sh");
+            let limited = "ulimit -v 8388608 && exec \"$0\" \"$@\""; // of 8 GiB
+            shell.current_dir(folder).args(["-c", limited, env!("CARGO_BIN_EXE_fogbank"), "load"]);
+            shell.args("--from claims.rdb --data d --capacity 100 --skip-unsupported".split(' '));
+            let output = shell.output().expect("it runs");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(64), "{claimed}, {before:?}: {said}");
+            assert!(!folder.join("d").exists(), "something was made");
+        }
+    }
+}
+
 fn fogbank(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
     command.current_dir(folder).args(args).output().expect("the binary runs")

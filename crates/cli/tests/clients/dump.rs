@@ -69,6 +69,14 @@ fn fill(client: &mut Connection) -> Vec<String> {
     questions
 }
 
+/// What it writes now.
+fn saved(redis: &mut Connection) -> PathBuf {
+    let Frame::Array(told) = ask(redis, "CONFIG GET dir") else { panic!("no folder") };
+    let Some(Frame::Bulk(there)) = told.get(1) else { panic!("no folder") };
+    assert_eq!(ask(redis, "SAVE"), Frame::Simple("OK".into()));
+    PathBuf::from(String::from_utf8(there.clone()).expect("a path")).join("dump.rdb")
+}
+
 #[test]
 fn a_dump_of_a_real_server_becomes_a_store_that_answers_alike() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -76,12 +84,8 @@ fn a_dump_of_a_real_server_becomes_a_store_that_answers_alike() {
     let redis = Server::redis();
     let mut theirs = redis.connect();
     let questions = fill(&mut theirs);
-    let Frame::Array(told) = ask(&mut theirs, "CONFIG GET dir") else { panic!("no folder") };
-    let Some(Frame::Bulk(there)) = told.get(1) else { panic!("no folder") };
-    let dump = PathBuf::from(String::from_utf8(there.clone()).expect("a path")).join("dump.rdb");
     let save = |theirs: &mut Connection, name: &str| {
-        assert_eq!(ask(theirs, "SAVE"), Frame::Simple("OK".into()));
-        std::fs::copy(&dump, folder.join(name)).expect("a dump");
+        std::fs::copy(saved(theirs), folder.join(name)).expect("a dump");
         folder.join(name)
     };
     let plain = save(&mut theirs, "plain.rdb");
@@ -143,4 +147,97 @@ fn a_dump_of_a_real_server_becomes_a_store_that_answers_alike() {
         assert_eq!(ask(&mut ours, line), ask(&mut theirs, line), "{line}");
     }
     assert_eq!(ask(&mut ours, "DBSIZE"), ask(&mut theirs, "DBSIZE"));
+}
+
+/// Fills a Redis with what cannot be stored, long and short, and all that belongs to it; how many
+/// keys that is.
+fn fill_with_others(client: &mut Connection) -> usize {
+    let long = "abcdefgh".repeat(100);
+    let mut keys = 0;
+    for (kind, elements) in [("RPUSH", 3), ("RPUSH", 900), ("SADD", 3), ("SADD", 900)] {
+        for element in ["n", "-n", "70000n", "300000000n", "9000000000n", "x n", &long] {
+            let name = format!("other{keys}");
+            keys += 1;
+            for n in 0..elements {
+                let element = element.replace("x ", "x").replace('n', &n.to_string());
+                ask(client, &format!("{kind} {name} {element}"));
+            }
+        }
+    }
+    for (entries, deleted) in [(3, 0), (300, 7), (300, 300)] {
+        let name = format!("stream{keys}");
+        keys += 1;
+        for n in 0..entries {
+            ask(client, &format!("XADD {name} {}-{n} field{} {long}", 1000 + n, n % 3));
+        }
+        for (group, reader) in [("g", "first"), ("g", "second"), ("h", "first")] {
+            ask(client, &format!("XGROUP CREATE {name} {group} 0"));
+            let read = format!("XREADGROUP GROUP {group} {reader} COUNT 70 STREAMS {name} >");
+            ask(client, &read);
+            ask(client, &format!("XACK {name} {group} 1001-1 1002-2"));
+        }
+        ask(client, &format!("XGROUP CREATECONSUMER {name} h idle"));
+        ask(client, &format!("XGROUP CREATE {name} nobody $"));
+        for n in 0..deleted {
+            ask(client, &format!("XDEL {name} {}-{n}", 1000 + n));
+        }
+        ask(client, &format!("PEXPIREAT {name} 4102444800000"));
+    }
+    for database in [3, 15] {
+        ask(client, &format!("SELECT {database}"));
+        for line in ["SET s 1", "HSET h f v", "ZADD z 1 m 2 n", "RPUSH l a", "XADD x * f v"] {
+            assert!(!matches!(ask(client, line), Frame::Error(_)), "{line}");
+            keys += 1;
+        }
+    }
+    ask(client, "SELECT 0");
+    keys
+}
+
+/// Each value as Redis writes it when it is small and when it is large, compressed and not, with
+/// how often and when it was used.
+#[test]
+fn what_cannot_be_stored_is_passed_over_however_it_is_written() {
+    let large = [
+        "hash-max-listpack-entries 0",
+        "zset-max-listpack-entries 0",
+        "set-max-intset-entries 0",
+        "list-max-listpack-size 1",
+        "stream-node-max-entries 1",
+    ];
+    let small = [
+        "hash-max-listpack-entries 100000",
+        "hash-max-listpack-value 100000",
+        "zset-max-listpack-entries 100000",
+        "set-max-intset-entries 100000",
+        "list-max-listpack-size -5",
+        "stream-node-max-entries 0",
+    ];
+    for (compressed, used, sizes) in
+        [("yes", "allkeys-lru", &small[..]), ("no", "allkeys-lfu", &large[..])]
+    {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = folder.path();
+        let redis = Server::redis();
+        let mut theirs = redis.connect();
+        let fixed = [format!("rdbcompression {compressed}"), format!("maxmemory-policy {used}")];
+        for setting in fixed.iter().map(String::as_str).chain(sizes.iter().copied()) {
+            let said = ask(&mut theirs, &format!("CONFIG SET {setting}"));
+            assert_eq!(said, Frame::Simple("OK".into()), "{setting}");
+        }
+        let mut questions = fill(&mut theirs);
+        // Minus zero is kept as zero; Redis does so where a set is small.
+        questions.retain(|question| question != "ZRANGE z 0 -1 WITHSCORES");
+        let others = fill_with_others(&mut theirs);
+        let output = load(folder, &saved(&mut theirs), &["--skip-unsupported"]);
+        let told = String::from_utf8(output.stdout).expect("words");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(told.contains(&format!("left out {others} keys of")), "{others}: {told}");
+        let ours = Server::try_fogbank_of(SHAPE, &folder.join("d"), &[]).expect("it serves");
+        let mut ours = ours.connect();
+        for question in questions {
+            let (found, expected) = (ask(&mut ours, &question), ask(&mut theirs, &question));
+            assert_eq!(found, expected, "{question}");
+        }
+    }
 }
