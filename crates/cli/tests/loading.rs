@@ -203,6 +203,45 @@ fn dump(folder: &Path, name: &str, body: &[u8]) -> Source {
     Source::new(&path, None, false).unwrap()
 }
 
+/// Once a key came twice and was taken if its records were others: a string and a hash, or two
+/// hashes with other fields, which became one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_comes_twice_is_refused_whatever_it_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let refused = async |source: &Source, parts: [&str; 2]| {
+        let data = folder.join("d");
+        let cloud: Cloud = Arc::new(Faulty::new(MemoryStore::new()));
+        let told = load(&data, &cloud, source).await.unwrap_err().to_string();
+        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        assert!(!data.exists(), "something was made");
+    };
+    let held: [&[u8]; 7] = [
+        b"\0\x01a\x011",
+        b"\0\x01a\x012",
+        b"\xfc\xff\xff\xff\xff\0\0\0\0\0\x01a\x012", // with a time at which it expires
+        b"\x04\x01a\x01\x01f\x01v",
+        b"\x04\x01a\x01\x01g\x01v",
+        b"\x05\x01a\x01\x01m\0\0\0\0\0\0\0\0",
+        b"\x05\x01a\x01\x01n\0\0\0\0\0\0\0\0",
+    ];
+    for first in held {
+        for second in held {
+            let body = [first, b"\0\x01b\x01-", second].concat();
+            let source = dump(folder, "twice.rdb", &body);
+            refused(&source, ["key number 3:", "that of key number 1"]).await;
+        }
+    }
+    let lines = "{\"key\":\"a\",\"value\":\"1\"}\n{\"key_base64\":\"YQ==\",\"value\":\"2\"}\n";
+    for (name, text, parts) in [
+        ("twice.csv", "key,value\na,1\nb,1\na,2\n", ["line 4:", "that of line 2"]),
+        ("twice.jsonl", lines, ["line 2:", "that of line 1"]),
+    ] {
+        std::fs::write(folder.join(name), text).unwrap();
+        refused(&Source::new(&folder.join(name), None, false).unwrap(), parts).await;
+    }
+}
+
 /// What a dump says of its lengths is no memory before it is there: once that ended the program.
 #[test]
 fn what_a_dump_claims_takes_no_memory() {

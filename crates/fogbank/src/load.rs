@@ -22,7 +22,7 @@ mod source;
 use std::collections::HashMap;
 
 use fogbank_front::resp::Filled;
-use fogbank_txn::{Filling, Key};
+use fogbank_txn::Filling;
 
 pub use source::{Fingerprint, Format, LeftOut, Reading, Record, Source};
 
@@ -167,19 +167,19 @@ fn check(
     options: &OpenOptions,
 ) -> Result<(usize, Reading)> {
     let mut filling = empty(config, &options.randomness()?);
-    let mut seen: HashMap<Key, u64> = HashMap::new();
+    let mut seen: HashMap<Vec<u8>, u64> = HashMap::new();
     let (mut keys, mut fitting, mut is_full) = (0_usize, 0, false);
     let (mut needed, mut key_bytes) = (0_usize, 0);
     let reading = source.each(|record| {
         let number = record.number;
         keys += 1;
+        if let Some(before) = seen.insert(record.name.clone(), number) {
+            let why = format!("its key is that of {}", source.place(before));
+            return Err(source.wrong(number, &why));
+        }
         for (key, value, attr) in records_of(record) {
             key_bytes += key.encoded_len();
             needed += value.len().div_ceil(config.value_size).max(1);
-            if let Some(before) = seen.insert(key.clone(), number) {
-                let why = format!("its key is that of line {before}");
-                return Err(source.wrong(number, &why));
-            }
             match filling.put(&key, &value, attr) {
                 Err(fogbank_txn::Error::OutOfSpace) => is_full = true,
                 Err(error) => return Err(source.wrong(number, &told(&error, config))),

@@ -249,8 +249,13 @@ impl Source {
 
     /// What is said of the record `number`.
     pub(super) fn wrong(&self, number: u64, why: &str) -> Error {
+        Error::Usage(format!("{}, {}: {why}", self.path.display(), self.place(number)))
+    }
+
+    /// Where the record `number` is.
+    pub(super) fn place(&self, number: u64) -> String {
         let what = if self.format == Format::Rdb { "key number" } else { "line" };
-        Error::Usage(format!("{}, {what} {number}: {why}", self.path.display()))
+        format!("{what} {number}")
     }
 }
 
