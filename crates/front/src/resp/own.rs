@@ -27,15 +27,20 @@ pub fn local(client: &mut Client, code: Local, request: &Request) -> Reply {
 
 /// Encodes what a transaction that takes place answers, and does what it has for the connection:
 /// each reply in the version that is spoken by then. In `replies` something stands in for those
-/// that `own` gives, which is in order of place.
+/// that `own` gives, which is in order of place. Of those, what would make all together longer than
+/// a reply may be is an error.
 pub fn encode_body(client: &mut Client, replies: &[Reply], own: &[Own], out: &mut BytesMut) {
+    let most = out.len() + client.server.limits.output_bytes_max;
     encode_array_header(replies.len(), out);
     let mut own = own.iter().peekable();
     for (place, reply) in replies.iter().enumerate() {
         match own.next_if(|own| own.place == place) {
             None => reply.encode(client.listed.version, out),
             Some(own) => {
-                let reply = local(client, own.code, &own.request);
+                let mut reply = local(client, own.code, &own.request);
+                if out.len() + reply.bytes() > most {
+                    reply = Reply::error("with this the reply of EXEC is too long");
+                }
                 reply.encode(client.listed.version, out);
             }
         }

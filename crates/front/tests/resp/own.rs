@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use crate::real_redis::Redis;
 use crate::support::{SHAPE, Server};
-use fogbank_front::resp::Settings;
+use fogbank_front::resp::{Limits, Settings};
 use fogbank_oram::BatchShape;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -106,5 +106,25 @@ async fn a_transaction_that_is_too_large_leaves_its_connection_as_it_was() {
     assert!(told.contains("-ERR the command is too large"), "{told}");
     assert!(told.ends_with("\r\n$-1\r\n$-1\r\n"), "{told:?}");
     assert_eq!(told.matches("\r\n").count(), 7, "{told:?}");
+    server.stop().await;
+}
+
+/// What is answered without the store was not counted: a reply of `EXEC` could be of any length.
+#[tokio::test]
+async fn replies_of_a_transaction_are_no_longer_than_one_may_be() {
+    let limits = Limits { output_bytes_max: 1 << 20, ..Limits::default() };
+    let server = Server::with(Settings { limits, ..Settings::default() }, SHAPE).await;
+    let mut client = server.client().await;
+    let id = client.ask("CLIENT ID").await;
+    let all: Vec<&[u8]> =
+        [&b"CLIENT"[..], b"LIST", b"ID"].into_iter().chain(vec![id.as_bytes(); 3_000]).collect();
+    client.ask("MULTI").await;
+    for _ in 0..4 {
+        assert_eq!(client.ask_words(&all).await, "+QUEUED");
+    }
+    client.ask("CLIENT SETNAME done").await;
+    let reply = client.ask("EXEC").await;
+    assert!(reply.len() < 1 << 21 && reply.contains("the reply of EXEC is too long"));
+    assert_eq!(client.ask("CLIENT GETNAME").await, "\"done\"");
     server.stop().await;
 }
