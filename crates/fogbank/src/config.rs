@@ -16,6 +16,9 @@ use crate::args::{ShapeArgs, Xor};
 use crate::engines::ring;
 use crate::error::{Error, Result};
 use crate::limits::{self, EPOCH_READS_MAX};
+use crate::link::LinkArgs;
+use crate::plan::Plan;
+use crate::plan::time::Machine;
 use crate::site::SiteShape;
 
 /// The public configuration of a store, fixed at its creation. Everything in it is known to the
@@ -73,14 +76,13 @@ impl StoreConfig {
     /// Milliseconds of an epoch if the store is near; 0 if epochs run back to back. `plan` knows
     /// what distance adds.
     pub fn epoch_ms(&self) -> u64 {
-        (self.read_batches as u64 + self.commit_intervals()).saturating_mul(self.interval_ms)
-    }
-
-    /// Intervals that a commit takes. Its first message leaves a part of the interval after the
-    /// point, the next ones a part later each, and the last is answered half a part after it left.
-    fn commit_intervals(&self) -> u64 {
-        let halves = 2 * COMMIT_MESSAGES + 1;
-        halves.div_ceil(2 * u64::from(self.parts()))
+        let least = (self.read_batches as u64 + 1).saturating_mul(self.interval_ms);
+        if least == 0 {
+            return 0;
+        }
+        // A commit of many pieces takes more than one interval.
+        let near = Plan::of(self, &LinkArgs::of_round_trip(0.0), &Machine::IDEAL);
+        near.map_or(least, |plan| (plan.epoch.total_s * 1e3).round() as u64)
     }
 
     /// Seconds that epochs still run when the store is closed.
@@ -424,9 +426,6 @@ fn xor(asked: Option<Xor>, offered: bool, across_a_link: bool) -> Result<bool> {
 /// Epochs that a store still runs for what was accepted when it is told to stop. Public: as many
 /// whether anybody waits or not.
 const CLOSING_EPOCHS: usize = 4;
-/// Messages of a commit that wait for one another: the record of the write batch, what that reads,
-/// the first image and the others, the barrier, the delta, the commit record, the deletions.
-const COMMIT_MESSAGES: u64 = 8;
 
 fn check_blocks(capacity: u32, value_bytes: usize) -> Result<()> {
     limits::check("--capacity", capacity, limits::CAPACITY)?;
