@@ -8,9 +8,13 @@ use std::path::{Path, PathBuf};
 /// The permission bits of `file` if anybody but its owner may do anything with it.
 ///
 /// # Errors
-/// As the system says.
+/// As the system says; [`io::ErrorKind::IsADirectory`] for a folder, which has other bits.
 pub fn open_to_others(file: &File) -> io::Result<Option<u32>> {
-    let mode = file.metadata()?.mode() & 0o7777;
+    let found = file.metadata()?;
+    if found.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder, and no file"));
+    }
+    let mode = found.mode() & 0o7777;
     Ok((mode & 0o077 != 0).then_some(mode))
 }
 

@@ -223,7 +223,7 @@ pub struct VolumeServeArgs {
     /// The server's certificate (PEM): clients have to speak TLS.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// Its private key (PEM).
+    /// Its private key (PEM), mode 0600.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Without a certificate, serve other machines all the same: whoever is in the network between
@@ -252,7 +252,8 @@ pub struct MountArgs {
     /// Where the freshness register is, if not in DIR/proxy.
     #[command(flatten)]
     pub registers: RegistersArgs,
-    /// Make a file system first; refused if there is anything on the volume.
+    /// Make a file system first, if there is none of that type yet; refused if there is anything
+    /// else on the volume.
     #[arg(long, value_enum, value_name = "TYPE")]
     pub mkfs: Option<FileSystem>,
     /// A fixed rate.
@@ -436,7 +437,7 @@ pub struct ServeArgs {
     /// Certificate chain (PEM) for TLS.
     #[arg(long, help_heading = CLIENTS, value_name = "FILE", env = "FOGBANK_TLS_CERT", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// Private key (PEM) of --tls-cert.
+    /// Private key (PEM) of --tls-cert, mode 0600.
     #[arg(long, help_heading = CLIENTS, value_name = "FILE", env = "FOGBANK_TLS_KEY", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Connections at once.

@@ -22,17 +22,24 @@ pub fn made(path: &Path) -> Result<(TlsFiles, Pin), Error> {
         let pem = made.cert.pem() + &made.signing_key.serialize_pem();
         fogbank_env::write_secret(path, pem.as_bytes()).map_err(|e| unusable(e.to_string()))?;
     }
-    let open = File::open(path).and_then(|file| fogbank_env::open_to_others(&file));
-    if let Some(mode) = open.map_err(|e| unusable(e.to_string()))? {
-        return Err(unusable(format!(
-            "others can read it (mode {mode:04o}); run: chmod 600 {}",
-            fogbank_env::quoted(path)
-        )));
-    }
+    check_private(path)?;
     let certificate =
         CertificateDer::from_pem_file(path).map_err(|error| unusable(error.to_string()))?;
     let files = TlsFiles { certificate: path.to_owned(), key: path.to_owned() };
     Ok((files, Pin::of(&certificate)))
+}
+
+/// Refuses a key that others can read, whoever made it.
+pub(crate) fn check_private(key: &Path) -> Result<(), Error> {
+    let unusable = |reason: String| Error { path: key.to_owned(), reason };
+    let open = File::open(key).and_then(|file| fogbank_env::open_to_others(&file));
+    match open.map_err(|e| unusable(e.to_string()))? {
+        None => Ok(()),
+        Some(mode) => Err(unusable(format!(
+            "others can read it (mode {mode:04o}); run: chmod 600 {}",
+            fogbank_env::quoted(key)
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +61,11 @@ mod tests {
         mode.set_mode(0o644);
         std::fs::set_permissions(&path, mode).unwrap();
         assert!(made(&path).unwrap_err().to_string().contains("others can read it"));
+        let refused = |files| crate::acceptor(&files, &[]).err().unwrap().to_string();
+        assert!(refused(files.clone()).contains("others can read it"), "and one that is brought");
+        let certificate = files.certificate;
+        let no_file = refused(TlsFiles { certificate, key: folder.path().to_owned() });
+        assert!(no_file.contains("it is a folder") && !no_file.contains("chmod"), "{no_file}");
         std::fs::write(folder.path().join("other"), "no certificate").unwrap();
         assert!(made(&folder.path().join("other")).is_err());
     }

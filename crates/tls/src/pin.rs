@@ -21,6 +21,8 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
 };
 
+use crate::listening::{CERTIFICATE, unread};
+
 /// The name in certificates of our own; no client asks for another, so it tells the network
 /// nothing.
 pub const SERVER_NAME: &str = "fogbank.invalid";
@@ -42,7 +44,8 @@ impl Pin {
     /// # Errors
     /// [`crate::Error`] if there is none.
     pub fn of_file(path: &Path) -> Result<Self, crate::Error> {
-        let unusable = |e: pem::Error| crate::Error { path: path.into(), reason: e.to_string() };
+        let reason = |e| unread(e, CERTIFICATE);
+        let unusable = |e: pem::Error| crate::Error { path: path.into(), reason: reason(e) };
         CertificateDer::from_pem_file(path).map(|one| Self::of(&one)).map_err(unusable)
     }
 

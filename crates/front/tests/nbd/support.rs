@@ -97,7 +97,7 @@ pub fn certificate() -> (TempDir, TlsFiles) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str, pem: String| {
         let path = folder.path().join(name);
-        std::fs::write(&path, pem).expect("written");
+        fogbank_env::write_secret(&path, pem.as_bytes()).expect("written");
         path
     };
     let certificate = file("ca-cert.pem", made.cert.pem());

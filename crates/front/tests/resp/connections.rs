@@ -325,7 +325,8 @@ async fn tls_is_spoken_with_the_given_certificate() {
     let folder = tempfile::tempdir().expect("a folder");
     let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
     std::fs::write(&certificate, made.cert.pem()).expect("written");
-    std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
+    let pem = made.signing_key.serialize_pem();
+    fogbank_env::write_secret(&key, pem.as_bytes()).expect("written");
     let broken = TlsFiles { certificate: key.clone(), key: key.clone() };
     let refused = Listener::bind(Settings { tls: Some(broken), ..Settings::default() }).await;
     assert!(matches!(refused.err(), Some(Error::Tls(_))));
