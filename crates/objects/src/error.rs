@@ -19,8 +19,10 @@ pub(crate) enum Blame {
     Absent,
     /// An answer that cannot be one to what was asked.
     Misbehaved,
-    /// An answer that says not you, or not this: at opening the settings are wrong.
+    /// An answer that says not you, or not this.
     Denied,
+    /// There is nothing to ask with: at opening the settings are wrong.
+    Unset,
     /// An answer that says somewhere else: at opening the settings are wrong.
     Elsewhere,
     /// An answer that says that all of it is gone: at opening the settings are wrong, unless
@@ -41,6 +43,10 @@ impl Failure {
         Self { blame: Blame::Denied, words: words.into() }
     }
 
+    pub(crate) fn unset(words: impl Into<String>) -> Self {
+        Self { blame: Blame::Unset, words: words.into() }
+    }
+
     pub(crate) fn elsewhere(words: impl Into<String>) -> Self {
         Self { blame: Blame::Elsewhere, words: words.into() }
     }
@@ -55,7 +61,7 @@ impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
         match failure.blame {
             Blame::Absent | Blame::Elsewhere => Self::Absent(failure.words),
-            Blame::Denied => Self::Refused(failure.words),
+            Blame::Denied | Blame::Unset => Self::Refused(failure.words),
             Blame::Misbehaved | Blame::Gone => Self::Misbehaved(failure.words),
         }
     }
@@ -83,11 +89,11 @@ pub(crate) fn store_error(error: &object_store::Error) -> StoreError {
     failure(error).into()
 }
 
-/// The same while a store is being opened, where what is denied, or not there, is the caller's to
-/// put right.
+/// The same while a store is being opened, where what is elsewhere, or not there, is the caller's
+/// to put right. To deny is the provider's, then as ever.
 pub(crate) fn at_opening(failure: Failure) -> StoreError {
     match failure.blame {
-        Blame::Denied | Blame::Elsewhere | Blame::Gone => StoreError::Caller(failure.words),
+        Blame::Elsewhere | Blame::Gone | Blame::Unset => StoreError::Caller(failure.words),
         _ => failure.into(),
     }
 }

@@ -21,6 +21,7 @@
 //! that the recorded trace does not show.
 
 mod arrays;
+mod asked;
 mod blobs;
 mod chunks;
 mod credentials;

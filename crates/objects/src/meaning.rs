@@ -182,7 +182,7 @@ mod tests {
         const LATER: [&str; 2] = ["absent, again"; 2];
         const LIE: [&str; 2] = ["lying"; 2];
         const ANSWER: [&str; 2] = ["answer"; 2];
-        const REFUSED: [&str; 2] = ["refusing", "settings"];
+        const REFUSED: [&str; 2] = ["refusing"; 2];
         // Status, word; without a condition, and with one.
         let table: &[(u16, &str, [&str; 2], [&str; 2])] = &[
             (301, "PermanentRedirect", ["absent", "settings"], ["absent", "settings"]),

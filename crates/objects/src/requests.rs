@@ -218,7 +218,7 @@ fn asks_who_we_are(request: &HttpRequest) -> bool {
 }
 
 fn no_credentials() -> Failure {
-    Failure::denied(
+    Failure::unset(
         "there are no credentials in the environment, and no instance role answers on this \
          machine: set those of your cloud's own tools (AWS_ACCESS_KEY_ID and \
          AWS_SECRET_ACCESS_KEY, AZURE_STORAGE_ACCOUNT and AZURE_STORAGE_KEY, \

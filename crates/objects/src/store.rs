@@ -14,6 +14,7 @@ use object_store::path::Path;
 use tokio::sync::OnceCell;
 
 use crate::arrays::{Arrays, SMALL_BYTES_MAX, Small, Which, look};
+use crate::asked::Asked;
 use crate::blobs::Blobs;
 use crate::chunks::{Chunks, Writing};
 use crate::credentials;
@@ -77,8 +78,8 @@ impl ObjectsStore {
     ///
     /// # Errors
     /// [`fogbank_store::StoreError::Caller`] for a bucket that is not there, credentials that are
-    /// refused, or an endpoint without TLS; [`fogbank_store::StoreError::Absent`] if nobody
-    /// answers.
+    /// not set, or an endpoint without TLS; [`fogbank_store::StoreError::Refused`] for credentials
+    /// that are refused; [`fogbank_store::StoreError::Absent`] if nobody answers.
     pub async fn open(
         url: &ObjectsUrl,
         environment: &Environment,
@@ -94,7 +95,8 @@ impl ObjectsStore {
         let (arrays, tried) = (Arrays::new(), OnceCell::new());
         let writing = Writing::of(options.requests_max);
         let store = Self { objects, names, arrays, options, requests, tried, writing };
-        look(&store).await?;
+        let asked = Asked::of(url, environment);
+        look(&store).await.map_err(|error| asked.told(error))?;
         Ok(store)
     }
 

@@ -173,8 +173,9 @@ async fn wrong_settings_are_explained_without_a_secret() {
     };
     let here = || server.url("x");
     type Changed = &'static [(&'static str, &'static str)];
-    let cases: [(String, Changed, &str); 6] = [
+    let cases: [(String, Changed, &str); 7] = [
         ("s3://elsewhere/x".into(), &[], "no such bucket"),
+        ("s3://elsewhere/x".into(), &[], ": elsewhere, at the endpoint http"),
         (here(), &[("AWS_SECRET_ACCESS_KEY", "hush")], "refused the credentials"),
         (here(), &[("AWS_ACCESS_KEY_ID", "nobody")], "refused the credentials"),
         (here(), &[("AWS_ALLOW_HTTP", "false")], "AWS_ALLOW_HTTP=true"),
@@ -183,11 +184,16 @@ async fn wrong_settings_are_explained_without_a_secret() {
     ];
     for (url, changed, expected) in cases {
         let (error, words) = try_with(url, changed).await;
-        assert!(matches!(error, Some(StoreError::Caller(_))), "{changed:?}: {error:?}");
+        // A provider that refuses somebody does so then as later.
+        let as_refused = matches!(error, Some(StoreError::Refused(_)));
+        let as_settings = matches!(error, Some(StoreError::Caller(_)));
+        let by = (as_refused, as_settings);
+        assert_eq!(by, (words.contains("refused the"), !words.contains("refused the")), "{words}");
         assert!(words.contains(expected), "{changed:?}: {words}");
     }
-    let (error, _) = try_with(here(), &[("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]).await;
+    let (error, words) = try_with(here(), &[("AWS_ENDPOINT_URL", "http://127.0.0.1:1")]).await;
     assert!(matches!(error, Some(StoreError::Absent(_))), "{error:?}");
+    assert!(words.contains("http://127.0.0.1:1, which AWS_ENDPOINT_URL names"), "{words}");
     assert!(try_with(here(), &[]).await.0.is_none(), "the canary: right settings are");
 }
 

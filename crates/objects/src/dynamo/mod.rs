@@ -37,6 +37,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::sync::OnceCell;
 
 use crate::arrays::{self, Arrays, SMALL_BYTES_MAX, Small, Which, look};
+use crate::asked::Asked;
 use crate::chunks::Writing;
 use crate::environment::Environment;
 use crate::error::Failure;
@@ -69,7 +70,8 @@ impl DynamoStore {
     ///
     /// # Errors
     /// [`StoreError::Caller`] for a table that is not there or has other keys, credentials that are
-    /// refused, or an endpoint without TLS; [`StoreError::Absent`] if nobody answers.
+    /// not set, or an endpoint without TLS; [`StoreError::Refused`] for credentials that are
+    /// refused; [`StoreError::Absent`] if nobody answers.
     pub async fn open(
         url: &TableUrl,
         environment: &Environment,
@@ -83,7 +85,8 @@ impl DynamoStore {
         let table = Table::new(client, url.table.clone(), tries);
         let (keys, tried, writing) = (Keys { prefix }, OnceCell::new(), Writing::of(requests_max));
         let store = Self { table, keys, arrays: Arrays::new(), requests_max, tried, writing };
-        look(&store).await?;
+        let asked = Asked::of_table(&url.table, environment);
+        look(&store).await.map_err(|error| asked.told(error))?;
         Ok(store)
     }
 
