@@ -70,19 +70,28 @@ impl Stack {
         Ok(())
     }
 
-    /// Makes a file system on a disk that has none.
+    /// Makes a file system on a disk that has nothing; one that is there already stays.
     ///
     /// # Errors
-    /// [`Error::Usage`] if there is something on it.
+    /// [`Error::Usage`] if there is something else on it.
     pub async fn make_ext4(&self) -> Result<()> {
         let device = self.device()?.to_owned();
-        let look = tokio::task::spawn_blocking(move || ends_are_empty(&device)).await;
-        let empty = look.map_err(|e| Error::Bug(e.to_string()))?;
-        if !empty.map_err(|e| Error::CannotUse(format!("cannot read the volume: {e}")))? {
-            return Err(Error::Usage(
-                "there is something on this volume; mount it without --mkfs, or make a new one"
-                    .into(),
-            ));
+        let look = move || Ok((has_ext4(&device)?, ends_are_empty(&device)?));
+        let look = tokio::task::spawn_blocking(look).await;
+        let found: std::io::Result<(bool, bool)> = look.map_err(|e| Error::Bug(e.to_string()))?;
+        match found.map_err(|e| Error::CannotUse(format!("cannot read the volume: {e}")))? {
+            (true, _) => {
+                say_error!("there is an ext4 file system on it already, which stays as it is");
+                return Ok(());
+            }
+            (false, true) => {}
+            (false, false) => {
+                return Err(Error::Usage(
+                    "there is something on this volume that is no ext4; mount it without --mkfs, \
+                     or make a new one"
+                        .into(),
+                ));
+            }
         }
         // Every block reads as zeros already; to discard them all would be to write them all.
         MKFS.run(&["-q", "-E", "nodiscard", self.device()?]).await.map(drop)
@@ -205,4 +214,43 @@ fn ends_are_empty(device: &str) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Whether a disk says of itself that it has an ext4: by the number of the superblock, and by
+/// extents, which its forerunners have not.
+fn has_ext4(device: &str) -> std::io::Result<bool> {
+    let mut disk = File::open(device)?;
+    disk.seek(SeekFrom::Start(SUPERBLOCK_AT))?;
+    let mut superblock = Vec::new();
+    disk.take(SUPERBLOCK_BYTES).read_to_end(&mut superblock)?;
+    let has = |at: usize, bits: u8| superblock.get(at).is_some_and(|byte| byte & bits == bits);
+    Ok(superblock.get(0x38..0x3A) == Some(&EXT_MAGIC) && has(0x60, EXTENTS))
+}
+
+const SUPERBLOCK_AT: u64 = 1024;
+const SUPERBLOCK_BYTES: u64 = 1024;
+const EXT_MAGIC: [u8; 2] = [0x53, 0xEF];
+/// Among the features that whoever mounts it must know.
+const EXTENTS: u8 = 0x40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ext4_is_known_by_its_superblock_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = folder.path().join("disk");
+        let is_known = |at: &[(usize, u8)]| {
+            let mut bytes = vec![0; 4096];
+            at.iter().for_each(|&(at, byte)| bytes[1024 + at] = byte);
+            std::fs::write(&disk, bytes).unwrap();
+            has_ext4(disk.to_str().unwrap()).unwrap()
+        };
+        assert!(is_known(&[(0x38, 0x53), (0x39, 0xEF), (0x60, 0xC2)]));
+        assert!(!is_known(&[(0x38, 0x53), (0x39, 0xEF), (0x60, 0x02)]), "an ext2");
+        assert!(!is_known(&[(0x38, 0x53), (0x60, 0x40)]) && !is_known(&[]));
+        std::fs::write(&disk, "short").unwrap();
+        assert!(!has_ext4(disk.to_str().unwrap()).unwrap());
+    }
 }
