@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use fogbank::args::RegisterServerArgs;
 use fogbank::{Error, Result};
-use fogbank_env::SystemClock;
+use fogbank_env::{SystemClock, cannot_listen};
 use fogbank_peer::{Bound, RegisterServer, ServerError};
 use fogbank_process::{say, say_error};
-
 use fogbank_terminal::{address, log_to_standard_error, stop_signal};
+use tokio::net::TcpListener;
 
 /// Serves until SIGTERM, SIGINT or SIGHUP.
 ///
@@ -18,8 +18,11 @@ use fogbank_terminal::{address, log_to_standard_error, stop_signal};
 pub async fn run(args: RegisterServerArgs) -> Result<()> {
     log_to_standard_error();
     let listen = address("--listen", &args.listen)?;
+    // Before the folder: a port that is taken leaves nothing behind.
+    let socket = TcpListener::bind(listen).await;
+    let socket = socket.map_err(|e| Error::Usage(cannot_listen("--listen", listen, &e)))?;
     let server = RegisterServer::open(&args.data).map_err(explain)?;
-    let bound = server.bind(listen).await.map_err(explain)?;
+    let bound = server.on(socket).map_err(explain)?;
     let stop = stop_signal()?;
     greet(&bound);
     bound.serve(Arc::new(SystemClock::new()), stop).await;
@@ -28,10 +31,7 @@ pub async fn run(args: RegisterServerArgs) -> Result<()> {
 }
 
 fn explain(error: ServerError) -> Error {
-    match &error {
-        ServerError::Bind { .. } => Error::Usage(error.to_string()),
-        _ => Error::CannotUse(error.to_string()),
-    }
+    Error::CannotUse(error.to_string())
 }
 
 /// Says where the secret stands, never what it is, and what to do with it.

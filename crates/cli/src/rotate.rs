@@ -29,7 +29,7 @@ use fogbank_process::say;
 use fogbank_seal::MasterKey;
 use rand_core::Rng;
 
-use fogbank_terminal::{bar, show};
+use fogbank_terminal::{Ending, bar, show};
 
 use crate::upkeep::{existing, flags, open, randomness, serves, tell_kept};
 
@@ -49,7 +49,9 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
                 .into(),
         ));
     }
+    new.check_lasts()?;
     new.check_free(&[])?;
+    let _ending = of_new(&new)?;
     check_access(&new.store_url())?;
     let (random, key) = (randomness()?, passing_key(&randomness()?));
     let second = args.to_second_store.as_deref();
@@ -68,6 +70,16 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
     restored?;
     tell(&old, &new, serve);
     Ok(())
+}
+
+/// What a signal leaves of a store that is copied into a `new` one.
+///
+/// # Errors
+/// As [`Ending::telling`].
+pub fn of_new(new: &Place) -> Result<Ending> {
+    let new = new.clone();
+    let words = move || format!("the old store is as it was; {}", new.told_if_stopped());
+    Ending::telling(words, None)
 }
 
 /// Writes a backup of the store to `file` and closes the store; the file, to be read. Nothing of

@@ -29,7 +29,7 @@ use fogbank_oram::Unverified;
 use fogbank_process::say;
 use fogbank_seal::MasterKey;
 
-use crate::rotate::{nameless, passing_key};
+use crate::rotate::{nameless, of_new, passing_key};
 use fogbank_terminal::{bar, show};
 
 use crate::upkeep::{existing, flags, kept, randomness, tell_kept};
@@ -62,7 +62,9 @@ pub async fn repair(store: &OpenArgs, to: PathBuf, to_store: Option<String>) -> 
                 .into(),
         ));
     }
+    new.check_lasts()?;
     new.check_free(&[])?;
+    let _ending = of_new(&new)?;
     let key = passing_key(&randomness()?);
     let copy = BufWriter::new(nameless(&old.trusted(), "repairing")?);
     let (copy, lost) = salvaged("--repair", &old, copy, &key).await?;

@@ -5,8 +5,9 @@
 //! a fixed number of epochs for what it has taken, and closes the store: when that begins tells
 //! nothing of clients. What was acknowledged is kept.
 
+use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,11 +20,11 @@ use fogbank::plan::lines;
 use fogbank::side_check::check_apart;
 use fogbank::traffic::Traffic;
 use fogbank::{Error, Opened, Place, Result};
-use fogbank_env::{ClientThreads, Metrics, Nanos, quoted};
+use fogbank_env::{ClientThreads, Metrics, Nanos, free_beside, open_to_others, quoted};
 use fogbank_front::resp::{self, Limits, Listener, TlsFiles};
 use fogbank_process::{say, say_error};
 use fogbank_terminal::{
-    address, end_at_once_at_another_signal, free_beside, log_to_standard_error, stop_signal,
+    address, end_at_once_at_another_signal, log_to_standard_error, stop_signal,
 };
 use tokio::sync::oneshot;
 
@@ -167,13 +168,14 @@ fn read_password(path: &Path) -> Result<String> {
         let path = path.display();
         Error::Usage(format!("cannot read --password-file {path}: {e}; give the path of its file"))
     };
-    let mode = std::fs::metadata(path).map_err(refused)?.permissions().mode();
-    if mode & 0o077 != 0 {
+    let mut file = File::open(path).map_err(refused)?;
+    if open_to_others(&file).map_err(refused)?.is_some() {
         let (shown, path) = (path.display(), quoted(path));
         let what = format!("others can read --password-file {shown}; first: chmod 600 {path}");
         return Err(Error::Usage(what));
     }
-    let text = std::fs::read_to_string(path).map_err(refused)?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(refused)?;
     match text.lines().next() {
         Some(password) if !password.is_empty() => Ok(password.to_owned()),
         _ => Err(Error::Usage(format!(
@@ -215,7 +217,7 @@ fn greeting(
             trusted.display()
         )),
         false => say(format!(
-            "  trusted side  {} (what is new there is of no use once this ends)",
+            "  trusted side  in memory as well: nothing is kept in {}",
             trusted.display()
         )),
     }
@@ -278,6 +280,8 @@ fn traffic(config: &StoreConfig, rests: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -286,6 +290,8 @@ mod tests {
         let path = folder.path().join("password");
         let said = |path: &Path| read_password(path).unwrap_err().to_string();
         assert!(said(&path).contains("give the path of its file"), "{}", said(&path));
+        let of_folder = said(folder.path());
+        assert!(of_folder.contains("it is a folder") && !of_folder.contains("chmod"));
         std::fs::write(&path, "secret\n").unwrap();
         for (mode, is_private) in [(0o644, false), (0o640, false), (0o600, true), (0o400, true)] {
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();

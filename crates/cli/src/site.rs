@@ -19,7 +19,7 @@ use fogbank_env::{Purpose, quoted};
 use fogbank_front::nbd::{Listener, Settings};
 use fogbank_process::{say, say_error};
 use fogbank_seal::{Effort, wrap_key};
-use fogbank_terminal::{bar, log_to_standard_error, show, stop_signal};
+use fogbank_terminal::{Ending, bar, log_to_standard_error, show, stop_signal};
 
 use crate::key_file::{cannot_use, key, new_passphrase};
 use crate::rotate::{nameless, passing_key};
@@ -169,6 +169,8 @@ async fn build(args: SiteBuildArgs) -> Result<()> {
 }
 
 async fn verify(args: &SiteArgs) -> Result<()> {
+    let words = || "what was not read yet is not verified; the site is as it was".into();
+    let _ending = Ending::telling(words, None)?;
     let bar = bar("verifying");
     let verified = SitePlace::new(&args.data).verify(&mut |done, of| show(&bar, done, of)).await;
     bar.finish_and_clear();

@@ -22,7 +22,7 @@ use fogbank_front::resp::records_of;
 use fogbank_oram::{Address, Scanned};
 use fogbank_process::{say, say_error};
 use fogbank_seal::MasterKey;
-use fogbank_terminal::{bar, show};
+use fogbank_terminal::{Ending, bar, show};
 use indicatif::ProgressBar;
 
 use crate::volume_server::backed_up;
@@ -42,6 +42,8 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
         say!("{}", move_register(&place, to_servers, &randomness()?, &clock).await?);
         place.registers = place.registers.filter(|_| to_servers);
     }
+    let words = || "nothing that was acknowledged is lost; the next opening goes on".into();
+    let _ending = Ending::telling(words, None)?;
     let options = OpenOptions::new(place.clone()).existing();
     let (opened, accepted) = match OpenedStore::open(options.clone()).await {
         Err(refused) if args.accept_rollback_risk && refused.is_mended_by_acceptance() => {
@@ -103,11 +105,13 @@ async fn open_what_the_cloud_shows(options: OpenOptions, place: &Place) -> Resul
 /// # Errors
 /// [`Error::CloudLied`] if anything does not verify.
 pub async fn verify(args: VerifyArgs) -> Result<()> {
+    if let Some(to) = args.to.filter(|_| !args.presence) {
+        return crate::salvage::repair(&args.place, to, args.to_store).await;
+    }
+    let words = || "what was not read yet is not verified; the store is as it was".into();
+    let _ending = Ending::telling(words, None)?;
     if args.presence {
         return look(&existing(&args.place)?).await;
-    }
-    if let Some(to) = args.to {
-        return crate::salvage::repair(&args.place, to, args.to_store).await;
     }
     let mut resting = open(&args.place).await.map_err(or_look)?;
     let mut count = Count { blocks: 0, bar: bar("verifying") };
@@ -192,6 +196,8 @@ pub async fn into_new_file<T>(
     // A name of its own: another process may be at the same.
     partial.push(format!(".partial-{}", std::process::id()));
     let partial = PathBuf::from(partial);
+    let told = format!("{} was not written; what it is of is as it was", to.display());
+    let _ending = Ending::telling(|| told, Some(partial.clone()))?;
     let mut options = FileOptions::new();
     let file = options.write(true).create_new(true).mode(0o600).open(&partial);
     let file = file.map_err(|e| wrong(&format!("{}: {e}", partial.display())))?;
@@ -247,7 +253,10 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     let registers = args.registers.registers.clone();
     let (data, store) = (args.data.clone(), args.store.clone());
     let place = Place { data, store, second_store: args.second_store, registers };
+    place.check_lasts()?;
     place.check_free(&[Some(&args.from), Some(&args.key.key)])?;
+    let stopped = place.clone();
+    let _ending = Ending::telling(move || stopped.told_if_stopped(), None)?;
     let bar = bar("restoring");
     let mut progress = |done, of| show(&bar, done, of);
     let shape = ShapeArgs { capacity: args.capacity, ..ShapeArgs::default() };
@@ -275,7 +284,10 @@ pub fn serves(config: &[u8]) -> &'static str {
 pub async fn load(args: LoadArgs) -> Result<()> {
     let source = Source::new(&args.from, args.format, args.skip_unsupported)?;
     let place = Place::from(&args.place);
+    place.check_lasts()?;
     place.check_free(&[Some(&args.from), args.place.config.as_deref()])?;
+    let stopped = place.clone();
+    let _ending = Ending::telling(move || stopped.told_if_stopped(), None)?;
     let shape = args.shape.or_file(args.place.config.as_deref())?;
     let bar = bar("loading");
     let mut progress = |done, of| show(&bar, done, of);

@@ -11,12 +11,12 @@ use fogbank::args::{VolumeCreateArgs, VolumeServeArgs};
 use fogbank::schedule::rest_seen;
 use fogbank::volume::{Flow, Volume, VolumeConfig};
 use fogbank::{Disk, Error, OpenOptions, Place, Result, counted};
-use fogbank_env::quoted;
+use fogbank_env::{free_beside, quoted};
 use fogbank_front::nbd::{self, Listener, Settings, TlsFiles};
 use fogbank_process::{say, say_error};
 
 use fogbank_terminal::{
-    address, end_at_once_at_another_signal, free_beside, log_to_standard_error, stop_signal,
+    address, end_at_once_at_another_signal, log_to_standard_error, stop_signal,
 };
 
 use crate::serve::{client_threads, say_stopped};

@@ -11,6 +11,7 @@ mod resp;
 #[path = "clients/server.rs"]
 mod server;
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -326,4 +327,38 @@ fn a_store_in_memory_promises_nothing() {
     for promise in ["nothing acknowledged is lost", "acknowledged is kept", "keep and back up"] {
         assert!(!said.contains(promise), "{said}");
     }
+}
+
+/// A key that was left there said to the next start that its store had been taken away.
+#[test]
+fn a_store_in_memory_leaves_nothing_and_takes_no_notice_of_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let in_memory = || {
+        let started = Server::try_fogbank_of(SHAPE, &data, &["--store", "memory:"]);
+        let mut server = started.unwrap_or_else(|said| panic!("{said}"));
+        server.connect().line("SET key value").unwrap();
+        assert!(server.terminate().success());
+    };
+    in_memory();
+    assert!(!data.exists(), "something was made");
+    assert!(serve(&data).terminate().success());
+    let files = || {
+        let trusted = data.join("proxy");
+        let names = std::fs::read_dir(&trusted).unwrap().map(|file| file.unwrap().path());
+        names.map(|path| (std::fs::read(&path).unwrap(), path)).collect::<BTreeSet<_>>()
+    };
+    let before = files();
+    in_memory();
+    assert!(files() == before);
+    // The canary: a start on the store itself changes them.
+    assert!(serve(&data).terminate().success());
+    assert!(files() != before);
+    // What would be gone when the command ends is not made.
+    let file = folder.path().join("pairs.csv");
+    std::fs::write(&file, "key,value\na,1\n").unwrap();
+    let (file, new) = (file.display(), folder.path().join("new"));
+    let load = format!("load --from {file} --store memory: --data {}", new.display());
+    assert!(ends(64, &load).contains("a store in memory ends with its process"));
+    assert!(!new.exists());
 }

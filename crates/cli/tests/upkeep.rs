@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use fogbank::args::ShapeArgs;
@@ -268,9 +269,66 @@ async fn a_file_that_does_not_fit_makes_nothing_and_one_that_fits_a_store() {
 async fn a_restore_that_was_cut_short_is_not_taken_for_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let data = abandoned(folder.path(), 3).await;
-    std::fs::write(data.join("proxy/restoring"), "").unwrap();
-    let said = open(&data).await.err().expect("refused").to_string();
-    assert!(said.contains("restore again"), "{said}");
+    // What was begun decides how it goes on.
+    for (note, goes_on, other) in [
+        ("", "a restore or a rotation does not go on", "fogbank load"),
+        ("{}", "say the same fogbank load again, which goes on", "restore"),
+    ] {
+        std::fs::write(data.join("proxy/restoring"), note).unwrap();
+        let said = open(&data).await.err().expect("refused").to_string();
+        assert!(said.contains(goes_on) && !said.contains(other), "{said}");
+        let both = [data.join("proxy"), data.join("cloud")];
+        assert!(both.iter().all(|side| said.contains(side.to_str().unwrap())), "{said}");
+    }
+}
+
+/// What a command says that gets Ctrl-C as soon as `begun` holds.
+#[allow(clippy::disallowed_methods)] // another process in real time
+fn interrupted(folder: &Path, args: &[&str], begun: impl Fn() -> bool) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+    let piped = std::process::Stdio::piped;
+    command.current_dir(folder).args(args).stdout(piped()).stderr(piped());
+    let mut child = command.spawn().unwrap();
+    while !begun() {
+        assert!(child.try_wait().unwrap().is_none(), "{args:?} has ended before it was begun");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    said
+}
+
+/// A command that ended by the signal itself said nothing, not even that the same goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_stopped_says_how_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = abandoned(folder.path(), 3).await;
+    let folder = folder.path();
+    let began = |data: &str| {
+        let marker = folder.join(data).join("proxy/filled");
+        move || marker.exists()
+    };
+    std::fs::write(folder.join("pairs.csv"), "key,value\na,1\n").unwrap();
+    let load = ["load", "--from", "pairs.csv", "--capacity", "200000", "--data", "loaded"];
+    let said = interrupted(folder, &load, began("loaded"));
+    assert!(said.contains("say the same fogbank load again, which goes on"), "{said}");
+    done(folder, &["backup", "--data", "data", "--to", "saved"]);
+    let key = data.join("proxy/key").display().to_string();
+    let restore = ["restore", "--from", "saved", "--key", &key, "--capacity", "200000", "--data"];
+    let said = interrupted(folder, &[&restore[..], &["new"]].concat(), began("new"));
+    assert!(said.contains("a restore or a rotation does not go on"), "{said}");
+    // Half a backup goes.
+    let partial = || named(folder, "again.partial").len() == 1;
+    let backup = ["backup", "--data", "data", "--to", "again"];
+    let held = FolderLock::take(&data.join("proxy")).unwrap(); // it waits for that, seconds
+    let said = interrupted(folder, &backup, partial);
+    drop(held);
+    assert!(said.contains("again was not written"), "{said}");
+    assert!(named(folder, "again").is_empty());
+    done(folder, &backup);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -360,3 +360,25 @@ fn a_disk_is_served_to_other_machines_in_clear_only_if_that_is_said() {
         }
     }
 }
+
+/// The system's "Address already in use" names neither the flag nor the address.
+#[test]
+fn a_port_that_is_taken_is_named_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    let register_server = ["register-server"];
+    let cases: [(&[&str], &str); 4] = [
+        (&serve, "--dashboard"),
+        (&serve, "--metrics"),
+        (&serve, "--secret-metrics-address"),
+        (&register_server, "--listen"),
+    ];
+    for (command, flag) in cases {
+        let words = refused(folder.path(), &[command, &["--data", "new", flag, &taken]].concat());
+        assert!(words.contains(&format!("{flag} {taken} is taken by another program")), "{words}");
+        assert!(words.contains(&format!("choose another port: {flag} 127.0.0.1:")), "{words}");
+        assert!(!folder.path().join("new").exists(), "{flag}: it made something");
+    }
+}

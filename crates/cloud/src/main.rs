@@ -17,7 +17,7 @@ use fogbank_cloud::{
     Allowance, Announced, CloudServer, Keeping, ServerError, ServerSettings, Share, Tenants,
     identity, roster,
 };
-use fogbank_env::{Metrics, SystemClock, Visibility, counted, quoted, within};
+use fogbank_env::{Metrics, SystemClock, Visibility, cannot_listen, counted, quoted, within};
 use fogbank_pages::{Site, Sites, figures};
 use fogbank_process::{say, say_error};
 use fogbank_tls::TlsFiles;
@@ -86,7 +86,7 @@ struct DataArgs {
     /// Certificate to show instead of one of its own (PEM); needs --tls-key.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Its private key (PEM).
+    /// Its private key (PEM), mode 0600.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 }
@@ -308,12 +308,15 @@ async fn serve(args: ServeArgs) -> Result<(), Failure> {
     let clock = Arc::new(SystemClock::new());
     let at =
         args.register_listen.as_deref().map(|at| address("--register-listen", at)).transpose()?;
-    let server = CloudServer::bind(settings, listen, clock.clone(), &metrics).await;
-    let server = server.map_err(explain)?;
-    let registers = match at {
-        Some(at) => Some(server.registers(at).await.map_err(|e| (e.to_string(), CANNOT))?),
+    // Before the folder: a port that is taken leaves nothing behind.
+    let socket = bound("--listen", listen).await?;
+    let beside = match at {
+        Some(at) => Some(bound("--register-listen", at).await?),
         None => None,
     };
+    let server = CloudServer::on(settings, socket, clock.clone(), &metrics).map_err(explain)?;
+    let registers = beside.map(|socket| server.registers(socket)).transpose();
+    let registers = registers.map_err(|e| (e.to_string(), CANNOT))?;
     if let Some(registers) = &registers {
         say!("registers on {}", registers.address());
     }
@@ -372,10 +375,17 @@ fn greet(server: &CloudServer, args: &ServeArgs) {
 
 fn view(at: &str, metrics: &Metrics) -> Result<Sites, Failure> {
     let wrong = |e: std::io::Error| (format!("--metrics {at}: {e}"), USAGE);
-    let socket = TcpListener::bind(address("--metrics", at)?).map_err(wrong)?;
+    let wanted = address("--metrics", at)?;
+    let socket = TcpListener::bind(wanted);
+    let socket = socket.map_err(|e| (cannot_listen("--metrics", wanted, &e), USAGE))?;
     socket.set_nonblocking(true).map_err(wrong)?;
     let pages = figures(metrics.clone(), Visibility::Public);
     Sites::start(vec![Site { socket, pages, secret: false }]).map_err(wrong)
+}
+
+async fn bound(flag: &str, at: SocketAddr) -> Result<tokio::net::TcpListener, Failure> {
+    let socket = tokio::net::TcpListener::bind(at).await;
+    socket.map_err(|e| (cannot_listen(flag, at, &e), USAGE))
 }
 
 fn address(flag: &str, given: &str) -> Result<SocketAddr, Failure> {
@@ -385,8 +395,7 @@ fn address(flag: &str, given: &str) -> Result<SocketAddr, Failure> {
 }
 
 fn explain(error: ServerError) -> Failure {
-    let code = if matches!(error, ServerError::Bind { .. }) { USAGE } else { CANNOT };
-    (error.to_string(), code)
+    (error.to_string(), CANNOT)
 }
 
 /// Completes on SIGTERM or SIGINT.

@@ -157,13 +157,28 @@ pub struct CloudServer {
 }
 
 impl CloudServer {
-    /// Takes the folder and the port.
+    /// Takes the port and the folder.
     ///
     /// # Errors
     /// See [`ServerError`].
     pub async fn bind(
         settings: ServerSettings,
         listen: SocketAddr,
+        clock: Arc<dyn Clock>,
+        metrics: &Metrics,
+    ) -> Result<Self, ServerError> {
+        let failed = |source| ServerError::Bind { address: listen, source };
+        let socket = TcpListener::bind(listen).await.map_err(failed)?;
+        Self::on(settings, socket, clock, metrics)
+    }
+
+    /// The same at a port that is bound.
+    ///
+    /// # Errors
+    /// See [`ServerError`].
+    pub fn on(
+        settings: ServerSettings,
+        socket: TcpListener,
         clock: Arc<dyn Clock>,
         metrics: &Metrics,
     ) -> Result<Self, ServerError> {
@@ -182,9 +197,7 @@ impl CloudServer {
         let common = Common { hashing, memory: memory_of, connections, kept, overlay };
         let tenants = Tenants::new(&settings.data, settings.keeping, settings.share, common);
         let found = tenants.announce(pin).map_err(fault)?;
-        let failed = |source| ServerError::Bind { address: listen, source };
-        let socket = TcpListener::bind(listen).await.map_err(failed)?;
-        let address = socket.local_addr().map_err(failed)?;
+        let address = socket.local_addr().map_err(fault)?;
         if let Some(folder) = &settings.record {
             let fault = |source| ServerError::File { path: folder.clone(), source };
             DirBuilder::new().mode(0o700).create(folder).map_err(fault)?;
@@ -211,12 +224,12 @@ impl CloudServer {
         })
     }
 
-    /// Freshness registers, for the tenants that are there now, at a port of their own. Their
-    /// proxies find where in the file `register` of each.
+    /// Freshness registers, for the tenants that are there now, at a port of their own that is
+    /// bound. Their proxies find where in the file `register` of each.
     ///
     /// # Errors
     /// See [`ServerError`].
-    pub async fn registers(&self, listen: SocketAddr) -> Result<Desks, fogbank_peer::ServerError> {
+    pub fn registers(&self, socket: TcpListener) -> Result<Desks, fogbank_peer::ServerError> {
         let folder = &self.data;
         let fault = |source| fogbank_peer::ServerError::File { path: folder.clone(), source };
         let tls = fogbank_tls::acceptor(&self.files, &[])?;
@@ -225,7 +238,7 @@ impl CloudServer {
             desks.push(desk);
             lines.push((token, path));
         }
-        let desks = Desks::bind(listen, tls, desks).await?;
+        let desks = Desks::on(socket, tls, desks)?;
         let place = desks.address().to_string();
         for (token, path) in lines {
             write_address(&path, &PeerAddress { place: place.clone(), token, pin: self.pin })?;

@@ -7,9 +7,14 @@ use std::path::Path;
 
 /// The lock of a folder.
 #[derive(Debug)]
-pub struct FolderLock(#[allow(dead_code)] File); // closing the file gives it back
+pub struct FolderLock(#[allow(dead_code)] Option<File>); // closing the file gives it back
 
 impl FolderLock {
+    /// That of what is in no folder: nobody else comes to it.
+    pub fn of_no_folder() -> Self {
+        Self(None)
+    }
+
     /// Makes `folder` (mode 0700) if there is none, and takes its lock; `None` if another process
     /// has it.
     ///
@@ -21,7 +26,7 @@ impl FolderLock {
         options.write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(folder.join("lock"))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Self(file))),
+            Ok(()) => Ok(Some(Self(Some(file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(e)) => Err(e),
         }

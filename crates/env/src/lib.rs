@@ -1,6 +1,7 @@
 //! The outside world, passed in: time, randomness, compute, threads for clients, files that only
 //! their owner may read, folders that one process has, metrics typed by who may see them, how
-//! counts are said to whoever reads, and how numbers are read that people type.
+//! counts are said to whoever reads, how numbers are read that people type, and what is said where
+//! nothing can listen.
 //!
 //! Everything above this crate takes what it needs from here as an argument. That is what makes a
 //! run repeatable from one seed (same seed, same trace) and lets tests run in virtual time.
@@ -11,6 +12,7 @@ mod compute;
 mod counted;
 mod deadline;
 mod folder_lock;
+mod listening;
 mod lock;
 mod metrics;
 mod quoted;
@@ -25,6 +27,7 @@ pub use compute::compute;
 pub use counted::counted;
 pub use deadline::by;
 pub use folder_lock::FolderLock;
+pub use listening::{cannot_listen, free_beside};
 pub use lock::{Mutex, RwLock};
 pub use metrics::{Gauge, Metrics, Visibility};
 pub use quoted::quoted;

@@ -22,6 +22,7 @@ use fogbank_seal::MasterKey;
 use fogbank_store::trace::TraceClock;
 use fogbank_store::{OrderedGridStore, Store};
 use fogbank_txn::{Components, Proxy, SharedVault, Uptime};
+use rand_core::Rng;
 use tokio::runtime::Handle;
 
 use crate::args::ShapeArgs;
@@ -235,7 +236,9 @@ impl OpenOptions {
     fn check_places(&self) -> Result<()> {
         let url = self.place.store_url();
         check_url(&url)?;
-        self.place.check_sides()?;
+        if !self.place.in_memory() {
+            self.place.check_sides()?;
+        }
         check_apart("--data", Some(&self.place.trusted()), &url)?;
         check_apart("--record", self.record.as_deref(), &url)?;
         RegisterPlace::of(&self.place)?;
@@ -331,6 +334,7 @@ impl OpenOptions {
     /// Where a new store is to be filled; a marker, which holds the `note`, says that it is not
     /// whole yet. If the filling `goes_on`, the marker is there.
     pub(crate) async fn fill_target(&self, note: &[u8], goes_on: bool) -> Result<FillTarget> {
+        self.place.check_lasts()?;
         let trusted = self.place.trusted();
         let marker = trusted.join(MARKER);
         if goes_on {
@@ -338,8 +342,9 @@ impl OpenOptions {
         } else if marker.exists() {
             return Err(Error::Usage(format!(
                 "{} holds a store that was not filled to its end: choose another --data and \
-                 another --store for the new one, or remove both sides of that one first",
-                self.place.data.display()
+                 another --store for the new one; or {}",
+                self.place.data.display(),
+                self.place.way_to_whole()
             )));
         } else if let Some(file) =
             ["key", "register", "registers"].iter().find(|file| trusted.join(file).exists())
@@ -380,6 +385,9 @@ impl OpenOptions {
     /// Takes the lock of the trusted side. Whoever dropped a store without closing it still ends an
     /// epoch or two: a moment's patience.
     async fn lock(&self, clock: &Arc<dyn Clock>) -> Result<Arc<FolderLock>> {
+        if self.place.in_memory() {
+            return Ok(Arc::new(FolderLock::of_no_folder()));
+        }
         let until = clock.now() + LOCK_PATIENCE_NANOS;
         loop {
             match lock_trusted_side(&self.place.trusted()) {
@@ -431,8 +439,16 @@ impl OpenOptions {
         let mut stream = randomness.stream(Purpose::MasterKey);
         let may_create = !exists && !kept.knows_a_store().await?;
         let key = self.place.trusted().join("key");
-        let master = fogbank_seal::load_or_create(&key, &mut stream, may_create)
-            .map_err(|e| Error::CannotUse(e.to_string()))?;
+        let master = match kept {
+            // Goes with the process, as the store does: a file would say that there is a store.
+            RegisterPlace::Memory => {
+                let mut bytes = [0; 32];
+                stream.fill_bytes(&mut bytes);
+                MasterKey::from_bytes(&mut bytes)
+            }
+            _ => fogbank_seal::load_or_create(&key, &mut stream, may_create)
+                .map_err(|e| Error::CannotUse(e.to_string()))?,
+        };
         let register = kept.register(&master, randomness, clock)?;
         kept.note(&*register, !exists || self.accept_rollback_risk).await?;
         Ok((master, Arc::new(Holding { register, _lock: lock.clone() })))
@@ -485,7 +501,7 @@ impl OpenOptions {
         clock: &Arc<dyn Clock>,
     ) -> Result<Option<Vec<u8>>> {
         let key = self.place.trusted().join("key");
-        if !key.exists() {
+        if self.place.in_memory() || !key.exists() {
             let shown = Vault::claimed_config(store).await;
             return shown.map_err(|e| self.place.in_the_way(e.into()));
         }

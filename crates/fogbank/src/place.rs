@@ -85,14 +85,38 @@ impl Place {
     pub(crate) fn check_whole(&self) -> Result<()> {
         self.check_no_site()?;
         let trusted = self.trusted();
-        if trusted.join(MARKER).exists() {
-            return Err(Error::CannotUse(format!(
-                "the store in {} was not filled to its end; say the same fogbank load again, which \
-                 goes on, or remove both sides of it and restore again",
-                self.data.display()
-            )));
+        match trusted.join(MARKER).exists() {
+            true => Err(Error::CannotUse(self.told_if_stopped())),
+            false => Ok(()),
         }
-        Ok(())
+    }
+
+    /// What is here once the making of a store is stopped.
+    pub fn told_if_stopped(&self) -> String {
+        let data = self.data.display();
+        match self.trusted().join(MARKER).exists() {
+            true => {
+                format!("the store in {data} was not filled to its end; {}", self.way_to_whole())
+            }
+            false => format!("no store was begun in {data}"),
+        }
+    }
+
+    /// What to do about a store that was not filled to its end: a load keeps a note in its marker
+    /// and goes on by it, a restore does not.
+    pub(crate) fn way_to_whole(&self) -> String {
+        let trusted = self.trusted();
+        let is_load = std::fs::metadata(trusted.join(MARKER)).is_ok_and(|found| found.len() > 0);
+        let again = match is_load {
+            true => "say the same fogbank load again, which goes on, or ",
+            false => "a restore or a rotation does not go on: ",
+        };
+        format!(
+            "{again}remove both sides of it, {} and {}, and {} again",
+            trusted.display(),
+            self.store_url(),
+            if is_load { "load" } else { "say the same command" }
+        )
     }
 
     /// What a client of a site has in its folder, its key too, opens no store.
@@ -220,6 +244,21 @@ impl Place {
             }
             error if !self.knows_a_store() => of_new(error),
             error => error,
+        }
+    }
+
+    /// Refuses what would be lost as soon as it is made.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a store that ends with the process.
+    pub fn check_lasts(&self) -> Result<()> {
+        match self.in_memory() {
+            false => Ok(()),
+            true => Err(Error::Usage(format!(
+                "a store in memory ends with its process, and with it what this command is for: \
+                 choose another --store than {}, or leave it out",
+                self.store_url()
+            ))),
         }
     }
 

@@ -66,6 +66,9 @@ pub enum ServerError {
         /// What the system says.
         source: io::Error,
     },
+    /// The port was had, and nobody knows which it is.
+    #[error("the address of a port is not known: {0}")]
+    Listening(io::Error),
 }
 
 /// What those reach who show one token.
@@ -127,8 +130,17 @@ impl RegisterServer {
     /// # Errors
     /// See [`ServerError`].
     pub async fn bind(self, listen: SocketAddr) -> Result<Bound, ServerError> {
+        let socket = TcpListener::bind(listen).await;
+        self.on(socket.map_err(|source| ServerError::Bind { address: listen, source })?)
+    }
+
+    /// The same at a port that is bound.
+    ///
+    /// # Errors
+    /// See [`ServerError`].
+    pub fn on(self, socket: TcpListener) -> Result<Bound, ServerError> {
         let (token, path) = (self.desk.token.clone(), self.folder.join("address"));
-        let desks = Desks::bind(listen, self.tls, vec![self.desk]).await?;
+        let desks = Desks::on(socket, self.tls, vec![self.desk])?;
         let address = PeerAddress { place: desks.address().to_string(), token, pin: self.pin };
         write_address(&path, &address)?;
         Ok(Bound { desks, address, path, _lock: self.lock })
@@ -179,18 +191,16 @@ pub struct Desks {
 }
 
 impl Desks {
-    /// Listens.
+    /// At a port that is bound.
     ///
     /// # Errors
-    /// [`ServerError::Bind`].
-    pub async fn bind(
-        listen: SocketAddr,
+    /// [`ServerError::Listening`].
+    pub fn on(
+        socket: TcpListener,
         tls: TlsAcceptor,
         desks: Vec<Desk>,
     ) -> Result<Self, ServerError> {
-        let failed = |source| ServerError::Bind { address: listen, source };
-        let socket = TcpListener::bind(listen).await.map_err(failed)?;
-        let address = socket.local_addr().map_err(failed)?;
+        let address = socket.local_addr().map_err(ServerError::Listening)?;
         Ok(Self { server: Arc::new(Serving { desks }), tls, socket, address })
     }
 

@@ -8,7 +8,7 @@ mod log;
 mod progress;
 mod signals;
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -17,7 +17,7 @@ use fogbank_process::say_error;
 
 pub use log::{log_to_standard_error, warn_on_standard_error};
 pub use progress::{bar, show};
-pub use signals::{end_at_once_at_another_signal, stop_signal, until_stopped};
+pub use signals::{Ending, end_at_once_at_another_signal, stop_signal, until_stopped};
 
 /// Runs what was typed, on a runtime of its own, to the end of the program.
 pub fn run<T: Parser, F: Future<Output = Result<()>>>(command: impl FnOnce(T) -> F) -> ExitCode {
@@ -40,18 +40,6 @@ pub fn run<T: Parser, F: Future<Output = Result<()>>>(command: impl FnOnce(T) ->
         }
     }
 }
-
-/// An address to take in place of one that is taken: the next port of it at which nobody listens
-/// now, or whichever the system has to give.
-pub fn free_beside(taken: SocketAddr) -> SocketAddr {
-    let next = (1..=NEXT_PORTS).filter_map(|more| taken.port().checked_add(more));
-    let mut next = next.map(|port| SocketAddr::new(taken.ip(), port));
-    let free = next.find(|address| TcpListener::bind(address).is_ok());
-    free.unwrap_or(SocketAddr::new(taken.ip(), 0))
-}
-
-/// So many are looked at.
-const NEXT_PORTS: u16 = 20;
 
 /// The address that was typed after `flag`.
 ///
@@ -85,23 +73,5 @@ mod tests {
         collect(&Cli::command(), &mut known);
         let listed = fogbank_process::SETTINGS.map(|name| format!("FOGBANK_{name}"));
         assert_eq!(BTreeSet::from(listed), known);
-    }
-
-    /// The one that was named was the next one, whoever had it.
-    #[test]
-    fn a_port_that_is_named_is_free() {
-        let listen = |port| TcpListener::bind(("127.0.0.1", port));
-        // Two neighbours, whichever are free here.
-        let (taken, _held) = loop {
-            let first = listen(0).unwrap();
-            let taken = first.local_addr().unwrap();
-            if let Some(Ok(next)) = taken.port().checked_add(1).map(listen) {
-                break (taken, (first, next));
-            }
-        };
-        let named = free_beside(taken);
-        assert!(named.port() == 0 || named.port() > taken.port() + 1, "{named} beside {taken}");
-        let last = SocketAddr::new(taken.ip(), u16::MAX);
-        assert_eq!(free_beside(last).port(), 0);
     }
 }

@@ -1,9 +1,13 @@
 //! Signals that ask a command to stop.
 
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use fogbank::{Error, Result};
+use fogbank_process::say_error;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 
 /// Completes on SIGTERM, SIGINT or SIGHUP (the terminal was closed); the last not if we were
 /// started with it ignored, as `nohup` does.
@@ -59,6 +63,42 @@ pub fn end_at_once_at_another_signal() -> Result<()> {
         std::process::exit(130);
     });
     Ok(())
+}
+
+/// What a long command says when a signal ends it, for as long as this is kept. It ends there and
+/// then, whatever it is at: what it makes has to stand a crash anyway, and who waits for a pass
+/// through a large file to hear of a signal waits for long.
+pub struct Ending(JoinHandle<()>);
+
+impl Ending {
+    /// Says what `words` come to then, and takes `unfinished` away, a file of no use before it is
+    /// whole.
+    ///
+    /// # Errors
+    /// As [`stop_signal`].
+    pub fn telling(
+        words: impl FnOnce() -> String + Send + 'static,
+        unfinished: Option<PathBuf>,
+    ) -> Result<Self> {
+        let stop = stop_signal()?;
+        Ok(Self(tokio::spawn(async move {
+            stop.await;
+            if let Some(file) = unfinished {
+                let _not_there = std::fs::remove_file(file);
+            }
+            if std::io::stderr().is_terminal() {
+                say_error!(""); // a bar, and what the terminal shows of Ctrl-C
+            }
+            say_error!("fogbank: stopped: {}", words());
+            std::process::exit(130);
+        })))
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Whether SIGHUP was ignored when this was first asked: once it is watched it no longer is.

@@ -48,3 +48,22 @@ fn a_new_tenant_is_told_with_all_that_it_is_for() {
         assert!(words.contains(&format!("fogbank {command} --store {url}")), "{command}: {words}");
     }
 }
+
+/// The system's "Address already in use" names neither the flag nor the address.
+#[test]
+fn a_port_that_is_taken_is_named_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for flag in ["--listen", "--metrics", "--register-listen"] {
+        let mut args = vec!["serve", "--data", "new", flag, &taken];
+        if flag != "--listen" {
+            args.extend(["--listen", "127.0.0.1:0"]);
+        }
+        let (code, words) = run(folder.path(), "FOGBANK_TEST_", &args);
+        assert_eq!(code, Some(64), "{words}");
+        assert!(words.contains(&format!("{flag} {taken} is taken by another program")), "{words}");
+        assert!(words.contains(&format!("choose another port: {flag} 127.0.0.1:")), "{words}");
+        assert!(!folder.path().join("new").exists(), "{flag}: it made something");
+    }
+}

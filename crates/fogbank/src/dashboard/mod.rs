@@ -15,10 +15,11 @@ mod snapshot;
 mod watched;
 
 use std::fmt::Display;
+use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 
-use fogbank_env::{Metrics, Mutex, Nanos, Visibility};
+use fogbank_env::{Metrics, Mutex, Nanos, Visibility, cannot_listen};
 use fogbank_front::is_of_this_machine;
 use fogbank_pages::{Pages, Site, Sites, figures};
 
@@ -47,7 +48,7 @@ impl Views {
     /// machines without `--secrets-anywhere`.
     pub fn bind(args: &ViewArgs) -> Result<Self> {
         let [dashboard, public, secret] = Self::each(args, |view, address| {
-            let socket = TcpListener::bind(address).map_err(|e| view.wrong(&e))?;
+            let socket = TcpListener::bind(address).map_err(|e| view.cannot(address, &e))?;
             socket.set_nonblocking(true).map_err(|e| view.wrong(&e))?;
             Ok(socket)
         })?;
@@ -59,8 +60,10 @@ impl Views {
     /// # Errors
     /// As [`Views::bind`].
     pub fn check(args: &ViewArgs) -> Result<()> {
-        Self::each(args, |view, address| is_of_this_machine(address).map_err(|e| view.wrong(&e)))
-            .map(drop)
+        Self::each(args, |view, address| {
+            is_of_this_machine(address).map_err(|e| view.cannot(address, &e))
+        })
+        .map(drop)
     }
 
     /// What `of` makes of each address that is asked for.
@@ -131,6 +134,10 @@ struct View<'a> {
 impl View<'_> {
     fn wrong(&self, why: &dyn Display) -> Error {
         Error::Usage(format!("{} {}: {why}", self.flag, self.wanted))
+    }
+
+    fn cannot(&self, address: SocketAddr, why: &io::Error) -> Error {
+        Error::Usage(cannot_listen(self.flag, address, why))
     }
 
     fn address(&self, must_be_local: bool) -> Result<SocketAddr> {
