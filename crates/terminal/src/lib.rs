@@ -58,8 +58,6 @@ mod tests {
     use clap::{Command, CommandFactory};
     use fogbank::args::Cli;
 
-    use super::*;
-
     fn collect(command: &Command, into: &mut BTreeSet<String>) {
         let names = command.get_arguments().filter_map(clap::Arg::get_env);
         into.extend(names.map(|name| name.to_string_lossy().into_owned()));
