@@ -288,14 +288,17 @@ fn interrupted(folder: &Path, args: &[&str], begun: impl Fn() -> bool) -> String
     let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
     let piped = std::process::Stdio::piped;
     command.current_dir(folder).args(args).stdout(piped()).stderr(piped());
-    let mut child = command.spawn().unwrap();
+    let mut child = command.spawn().expect("it starts");
     while !begun() {
-        assert!(child.try_wait().unwrap().is_none(), "{args:?} has ended before it was begun");
+        assert!(
+            child.try_wait().expect("its state").is_none(),
+            "{args:?} has ended before it was begun"
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(kill.unwrap().success());
-    let output = child.wait_with_output().unwrap();
+    assert!(kill.expect("kill runs").success());
+    let output = child.wait_with_output().expect("what it said");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{said}");
     said
