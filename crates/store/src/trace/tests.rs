@@ -294,6 +294,15 @@ fn a_cut_tail_is_reported_and_any_flipped_bit_is_an_error() {
         };
         assert!(failed, "the flipped bit at byte {at} went unnoticed");
     }
+    // The format before, with the check of its head put right.
+    let mut before = whole.clone();
+    before[8] = 2;
+    let config_bytes = u32::from_le_bytes(before[24..28].try_into().unwrap()) as usize;
+    let check = block::FILE_HEAD_BYTES + config_bytes;
+    let sum = xxhash_rust::xxh3::xxh3_64(&before[..check]);
+    before[check..check + 8].copy_from_slice(&sum.to_le_bytes());
+    std::fs::write(&damaged, &before).unwrap();
+    assert_eq!(TraceReader::open(&damaged).unwrap().filter(|event| event.is_ok()).count(), 30);
     for other in [1, 4] {
         let mut bytes = whole.clone();
         bytes[8] = other;
