@@ -22,14 +22,20 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, t
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
-/// The key in a file; asks for its passphrase if it has one.
+/// The file of a site's key.
+pub const OF_SITE: &str =
+    "what fogbank site invite wrote, or of a copy of the file proxy/key of a client";
+/// The file of the key of a store or a volume.
+pub const OF_STORE: &str = "a copy of the file proxy/key of what was backed up";
+
+/// The key in a file, which is to be `what`; asks for its passphrase if it has one.
 ///
 /// # Errors
 /// [`Error::Usage`] if there is none, or the passphrase is another one; [`Error::CannotUse`] if it
 /// cannot be used; [`Error::Interrupted`] after a signal.
-pub async fn key(args: &KeyFileArgs) -> Result<MasterKey> {
+pub async fn key(args: &KeyFileArgs, what: &str) -> Result<MasterKey> {
     let given = args.passphrase_file.as_deref();
-    match read_key_file(&args.key).map_err(|e| not_there(&args.key, e))? {
+    match read_key_file(&args.key).map_err(|e| not_there(&args.key, what, e))? {
         KeyFile::Plain(_) if given.is_some() => Err(Error::Usage(format!(
             "{} is under no passphrase: leave --passphrase-file out",
             args.key.display()
@@ -74,13 +80,11 @@ pub fn cannot_use(error: KeyFileError) -> Error {
 }
 
 /// A file that is named and is not there is a mistake in the command line.
-fn not_there(path: &Path, error: KeyFileError) -> Error {
+fn not_there(path: &Path, what: &str, error: KeyFileError) -> Error {
     match error {
-        KeyFileError::Io { source, .. } if is_absent(&source) => Error::Usage(format!(
-            "--key {}: {source}; give the path of what fogbank site invite wrote, or of a copy of \
-             the file proxy/key",
-            path.display()
-        )),
+        KeyFileError::Io { source, .. } if is_absent(&source) => {
+            Error::Usage(format!("--key {}: {source}; give the path of {what}", path.display()))
+        }
         error => cannot_use(error),
     }
 }

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -240,8 +240,9 @@ fn greeting(
             if args.password_file.is_none() { " without a password" } else { " in clear" }
         ));
     }
-    let (host, port) = (address.ip(), address.port());
-    let tls = if args.tls_cert.is_some() { " --tls" } else { "" };
+    let (host, port) = (within_reach(address).ip(), address.port());
+    let tls = args.tls_cert.as_ref().map(|path| format!(" --tls --cacert {}", quoted(path)));
+    let tls = tls.unwrap_or_default();
     let auth = if args.password_file.is_some() { " --askpass" } else { "" };
     say(format!(
         "  next          redis-cli -h {host} -p {port}{tls}{auth}     then: SET name value"
@@ -256,6 +257,17 @@ fn greeting(
     ));
     say(format!("listening on {address}"));
     lines
+}
+
+/// Where whoever is on this machine finds what listens at `address`: "any" is no address to
+/// connect to everywhere.
+pub fn within_reach(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 /// What flows, used or not.

@@ -21,7 +21,7 @@ use fogbank_process::{say, say_error};
 use fogbank_seal::{Effort, wrap_key};
 use fogbank_terminal::{Ending, bar, log_to_standard_error, show, stop_signal};
 
-use crate::key_file::{cannot_use, key, new_passphrase};
+use crate::key_file::{OF_SITE, cannot_use, key, new_passphrase};
 use crate::rotate::{nameless, passing_key};
 use crate::serve::say_stopped;
 use crate::upkeep::{into_new_file, kept, randomness};
@@ -94,7 +94,7 @@ async fn invite(args: &SiteInviteArgs) -> Result<()> {
 async fn join(args: SiteJoinArgs) -> Result<()> {
     let place = SitePlace::new(&args.client.data);
     place.check_new()?;
-    let master = key(&args.key).await?;
+    let master = key(&args.key, OF_SITE).await?;
     let status = place.join(&args.store, &master, &args.id).await?;
     say!("{} is a client of the site {}", args.client.data.display(), status.id);
     tell_site(&place, &status);
@@ -196,7 +196,7 @@ async fn backup(args: SiteBackupArgs) -> Result<()> {
 }
 
 async fn restore(args: SiteRestoreArgs) -> Result<()> {
-    let master = key(&args.key).await?;
+    let master = key(&args.key, OF_SITE).await?;
     let open = || {
         let file = File::open(&args.from)
             .map_err(|e| Error::Usage(format!("cannot read {}: {e}", args.from.display())))?;

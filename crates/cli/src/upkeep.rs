@@ -25,6 +25,7 @@ use fogbank_seal::MasterKey;
 use fogbank_terminal::{Ending, bar, show};
 use indicatif::ProgressBar;
 
+use crate::key_file::{OF_STORE, key};
 use crate::volume_server::backed_up;
 
 /// `fogbank recover`.
@@ -47,7 +48,9 @@ pub async fn recover(args: RecoverArgs) -> Result<()> {
     let options = OpenOptions::new(place.clone()).existing();
     let (opened, accepted) = match OpenedStore::open(options.clone()).await {
         Err(refused) if args.accept_rollback_risk && refused.is_mended_by_acceptance() => {
-            say_error!("{refused}");
+            // What it advises next is what was typed.
+            let refused = refused.to_string();
+            say_error!("{}", refused.split(';').next().unwrap_or(&refused));
             (open_what_the_cloud_shows(options, &place).await?, true)
         }
         opened => (opened?, false),
@@ -246,7 +249,7 @@ pub fn kept(file: BufWriter<File>, path: &Path) -> Result<u64> {
 /// [`Error::Usage`] if there is a store at the place, [`Error::CheckFailed`] if the backup does not
 /// open by the key.
 pub async fn restore(args: RestoreArgs) -> Result<()> {
-    let master = crate::key_file::key(&args.key).await?;
+    let master = key(&args.key, OF_STORE).await?;
     let file = File::open(&args.from)
         .map_err(|e| Error::Usage(format!("cannot read {}: {e}", args.from.display())))?;
     let backup = BackupReader::open(BufReader::new(file), &master).map_err(unread)?;
@@ -358,7 +361,8 @@ pub fn existing(args: &OpenArgs) -> Result<Place> {
     if is_there.map_err(|e| Error::CannotUse(format!("{}: {e}", trusted.display())))? {
         return Ok(place);
     }
-    if trusted.join("register").exists() {
+    // One of these is there where a store, or a volume, was once begun.
+    if ["register", "registers", "lock"].iter().any(|file| trusted.join(file).exists()) {
         return Err(Error::CannotUse(format!(
             "{} is missing; put back your copy of it: without the key nobody can read the store",
             trusted.join("key").display()

@@ -19,7 +19,7 @@ use fogbank_terminal::{
     address, end_at_once_at_another_signal, log_to_standard_error, stop_signal,
 };
 
-use crate::serve::{client_threads, say_stopped};
+use crate::serve::{client_threads, say_stopped, within_reach};
 use crate::upkeep::flags;
 
 /// Makes a volume.
@@ -174,7 +174,9 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
 /// The address as clients type it, and for people.
 pub fn served_at(listener: &Listener) -> (String, String) {
     match listener.place() {
-        nbd::Place::Tcp(address) => (format!("nbd://{address}"), address.to_string()),
+        nbd::Place::Tcp(address) => {
+            (format!("nbd://{}", within_reach(address)), address.to_string())
+        }
         nbd::Place::Unix(path) => {
             let path = std::path::absolute(&path).unwrap_or(path);
             (format!("nbd+unix:///?socket={}", path.display()), path.display().to_string())

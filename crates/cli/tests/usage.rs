@@ -382,3 +382,24 @@ fn a_port_that_is_taken_is_named_and_leaves_nothing_behind() {
         assert!(!folder.path().join("new").exists(), "{flag}: it made something");
     }
 }
+
+/// It was blamed on a flag that nobody had typed.
+#[test]
+fn a_wrong_value_of_a_variable_is_told_with_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, flag) in [("FOGBANK_CAPACITY", "--capacity"), ("FOGBANK_CACHE", "--cache")] {
+        let told = |typed: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+            command.current_dir(folder.path()).arg("plan").args(typed).env(name, "abc");
+            let output = command.output().unwrap();
+            assert_eq!(output.status.code(), Some(64));
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let words = told(&[]);
+        assert!(words.contains(&format!("that of {name} in the environment")), "{words}");
+        for typed in [vec![flag, "wrong"], vec![&format!("{flag}=wrong")[..]]] {
+            let words = told(&typed);
+            assert!(words.contains(flag) && !words.contains("in the environment"), "{words}");
+        }
+    }
+}

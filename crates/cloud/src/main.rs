@@ -223,7 +223,7 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
             "             was there already, with at most {}; its token and what it keeps stay{}",
             words(&before),
             match roster::is_served(&args.data.data) {
-                Ok(false) => "",
+                Ok(false) => "; no server runs here, and the next one goes by it",
                 _ =>
                     "; the server that is running has to be started again for the new quota to \
                      count",

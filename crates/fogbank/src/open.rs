@@ -388,10 +388,16 @@ impl OpenOptions {
         if self.place.in_memory() {
             return Ok(Arc::new(FolderLock::of_no_folder()));
         }
-        let until = clock.now() + LOCK_PATIENCE_NANOS;
+        let (begun, mut told) = (clock.now(), false);
         loop {
             match lock_trusted_side(&self.place.trusted()) {
-                Err(Error::CannotUse(_)) if clock.now() < until => {
+                Err(Error::CannotUse(_)) if clock.now() < begun + LOCK_PATIENCE_NANOS => {
+                    if !told && clock.now() >= begun + LOCK_SILENCE_NANOS {
+                        told = true;
+                        let trusted = self.place.trusted();
+                        let trusted = trusted.display();
+                        tracing::warn!("another process uses {trusted}: waiting for its end");
+                    }
                     clock.sleep_until(clock.now() + LOCK_LOOK_NANOS).await;
                 }
                 taken => return taken.map(Arc::new),
@@ -600,8 +606,10 @@ fn tell(recovered: &Recovered, done: usize, of: usize) {
     }
 }
 
-/// How long an opening waits for the lock of the trusted side, and how often it looks.
+/// How long an opening waits for the lock of the trusted side, after how long it says so, and how
+/// often it looks.
 const LOCK_PATIENCE_NANOS: Nanos = 5_000_000_000;
+const LOCK_SILENCE_NANOS: Nanos = 300_000_000;
 const LOCK_LOOK_NANOS: Nanos = 20_000_000;
 
 #[cfg(test)]

@@ -33,8 +33,40 @@ pub fn typed<T: Parser>() -> Result<T, ExitCode> {
     });
     read.map_err(|told| {
         let _closed = told.print(); // whoever hung up does not want to know
+        let words = std::env::args_os().filter_map(|word| word.into_string().ok());
+        if let Some(name) = variable(&command, &told, words) {
+            say_error!(
+                "{}: the value is that of {name} in the environment: set it right, or unset it",
+                command.get_name()
+            );
+        }
         if told.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
     })
+}
+
+/// The variable whose value an error blames a flag for that was not typed.
+fn variable(
+    command: &Command,
+    told: &clap::Error,
+    words: impl Iterator<Item = String>,
+) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue};
+    let Some(ContextValue::String(arg)) = told.get(ContextKind::InvalidArg) else { return None };
+    let flag = arg.split([' ', '=']).next()?.strip_prefix("--")?;
+    let is_it = |word: String| {
+        word.strip_prefix("--").is_some_and(|word| word.split('=').next() == Some(flag))
+    };
+    if words.into_iter().any(is_it) {
+        return None;
+    }
+    let name = variable_of(command, flag)?;
+    std::env::var_os(&name).map(|_| name)
+}
+
+fn variable_of(command: &Command, flag: &str) -> Option<String> {
+    let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag));
+    let name = arg.and_then(clap::Arg::get_env).map(|name| name.to_string_lossy().into_owned());
+    name.or_else(|| command.get_subcommands().find_map(|command| variable_of(command, flag)))
 }
 
 /// A number below zero is the value of the flag before it, which says what it takes, and no flag.

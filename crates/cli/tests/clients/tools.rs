@@ -1,5 +1,6 @@
 //! The command-line tools that everyone has: a session with redis-cli, a run of redis-benchmark.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -54,6 +55,66 @@ fn check_session(port: u16, options: &[&str]) {
     let script: String = SESSION.iter().map(|(typed, _)| format!("{typed}\n")).collect();
     let expected: String = SESSION.iter().map(|(_, said)| format!("{said}\n")).collect();
     assert_eq!(type_in(port, options, &script), expected);
+}
+
+/// What the page says of whole groups, and what Redis calls them.
+const GROUPS: [(&str, &str); 9] = [
+    ("lists", "list"),
+    ("sets", "set"),
+    ("streams", "stream"),
+    ("bitmaps", "bitmap"),
+    ("geography", "geo"),
+    ("HyperLogLog", "hyperloglog"),
+    ("scripts and functions", "scripting"),
+    ("publish and subscribe", "pubsub"),
+    ("clusters", "cluster"),
+];
+
+/// The names of commands that a server lists.
+fn listed(server: &Server, line: &str) -> BTreeSet<String> {
+    let all = type_in(server.port, &[], line);
+    all.lines().map(str::to_owned).filter(|name| !name.is_empty()).collect()
+}
+
+#[test]
+fn the_page_names_every_command_of_redis_that_there_is_not() {
+    let (redis, subject) = (Server::redis(), Server::subject());
+    let [theirs, ours] = [&redis, &subject].map(|server| listed(server, "COMMAND LIST\n"));
+    let page = include_str!("../../../../docs/redis.md");
+    let (_, page) = page.split_once("`COMMAND LIST` lists all commands").expect("the list");
+    let (page, rest) = page.split_once("\n\nA lock that").expect("its end");
+    let (_, rest) = rest.split_once("- Of `CLIENT` there are").expect("its parts");
+    let (there, rest) = rest.split_once("`. `").expect("those that are");
+    assert!(there.contains("`GETNAME`"), "{there}");
+    let (rest, _) = rest.split_once("unknown").expect("those that are not");
+    let rest: BTreeSet<_> = rest.split('`').map(str::to_owned).collect();
+    let flat = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let names = flat.split('`').skip(1).step_by(2).map(str::to_ascii_lowercase);
+    let mut said: BTreeSet<String> = names.collect();
+    let (_, whole) = flat.split_once("all of ").expect("the groups");
+    let (whole, _) = whole.split_once(';').expect("their end");
+    for (words, group) in GROUPS {
+        assert!(whole.contains(words), "{words}");
+        // `ACL CAT` and the like know groups by other names, `COMMAND DOCS` by these.
+        let docs = type_in(redis.port, &["--json"], "COMMAND DOCS\n");
+        let docs: serde_json::Value = serde_json::from_str(&docs).expect("JSON");
+        let docs = docs.as_object().expect("a map of commands");
+        let of_group = docs.iter().filter(|(_, told)| told["group"] == group);
+        let before = said.len();
+        said.extend(of_group.map(|(name, _)| name.clone()));
+        assert!(said.len() > before, "{group}: Redis knows of no such group");
+    }
+    let lacking: BTreeSet<_> = theirs.difference(&ours).cloned().collect();
+    // With a command its parts are unknown; those that are not, beside others, stand further down.
+    let is_said = |name: &str| match name.split_once('|') {
+        None => said.contains(name),
+        Some((of, part)) => said.contains(of) || rest.contains(&part.to_ascii_uppercase()),
+    };
+    let unsaid: Vec<_> = lacking.iter().filter(|name| !is_said(name)).collect();
+    assert!(unsaid.is_empty(), "docs/redis.md does not say that these are unknown: {unsaid:?}");
+    let served: Vec<_> = said.intersection(&ours).collect();
+    assert!(served.is_empty(), "docs/redis.md says that these are unknown: {served:?}");
+    assert!(lacking.len() > 100, "the canary: {lacking:?}");
 }
 
 #[test]

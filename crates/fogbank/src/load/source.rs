@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use clap::ValueEnum;
-use fogbank_env::Mutex;
+use fogbank_env::{Mutex, counted};
 use fogbank_front::resp::Content;
 use fogbank_seal::Digesting;
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,13 @@ impl Source {
     /// # Errors
     /// [`Error::Usage`] if the name does not say it either.
     pub fn new(path: &Path, format: Option<Format>, skip_unsupported: bool) -> Result<Self> {
+        if path.as_os_str() == "-" {
+            return Err(Error::Usage(
+                "--from -: a load reads its file twice, so it cannot read standard input; write \
+                 that into a file first (cat > FILE)"
+                    .into(),
+            ));
+        }
         let by_name = || match path.extension()?.to_str()? {
             "csv" => Some(Format::Csv),
             "jsonl" | "ndjson" => Some(Format::Jsonl),
@@ -182,16 +189,31 @@ impl Source {
             header
                 .iter()
                 .position(|cell| cell == name.as_bytes())
-                .ok_or_else(|| self.wrong(1, &format!("the first line names no column {name}")))
+                .ok_or_else(|| self.wrong(1, &no_column(name, &header)))
         };
         let (key, value) = (column("key")?, column("value")?);
         Ok(reader.into_byte_records().map(move |record| {
-            let record = record.map_err(|e| self.unreadable(&e.to_string()))?;
+            let record = record.map_err(|e| self.of_broken(&e))?;
             let cell = |at: usize| record.get(at).unwrap_or_default().to_vec();
             last.store(record.position().map_or(0, csv::Position::byte), Ordering::Relaxed);
             let number = record.position().map_or(0, csv::Position::line);
             Ok(Record::of_string(number, cell(key), cell(value)))
         }))
+    }
+
+    /// A line that is none of the table's.
+    fn of_broken(&self, error: &csv::Error) -> Error {
+        match error.kind() {
+            csv::ErrorKind::UnequalLengths { pos: Some(at), expected_len, len } => self.wrong(
+                at.line(),
+                &format!(
+                    "it has {}, and the first line has {expected_len}; a value with a comma in it \
+                     stands in quotes",
+                    counted(*len as usize, "column", "columns")
+                ),
+            ),
+            _ => self.unreadable(&error.to_string()),
+        }
     }
 
     /// Whether a text begins with the mark of UTF-8, which is no part of it. Other encodings are
@@ -224,8 +246,8 @@ impl Source {
         let whole = lines.filter(|(_, text)| text.as_ref().map_or(true, |t| !t.trim().is_empty()));
         whole.map(|(number, text)| {
             let text = text.map_err(|e| self.unreadable(&e.to_string()))?;
-            let object: Object =
-                serde_json::from_str(&text).map_err(|e| self.wrong(number, &e.to_string()))?;
+            let object: Object = serde_json::from_str(&text)
+                .map_err(|e| self.wrong(number, &no_object(&text, &e)))?;
             let bytes = |name, text: Option<String>, coded: Option<String>| match (text, coded) {
                 (Some(text), None) => Ok(text.into_bytes()),
                 (None, Some(coded)) => BASE64_STANDARD
@@ -258,6 +280,34 @@ impl Source {
         format!("{what} {number}")
     }
 }
+
+/// What the first line names instead of a column.
+fn no_column(name: &str, header: &csv::ByteRecord) -> String {
+    let shown = |cell: &[u8]| {
+        let cell = String::from_utf8_lossy(cell);
+        cell.chars().filter(|c| !c.is_control()).take(SHOWN_MAX).collect::<String>()
+    };
+    let mut found: Vec<_> = header.iter().take(COLUMNS_TOLD).map(shown).collect();
+    if header.len() > found.len() {
+        found.push("...".into());
+    }
+    format!("the first line names no column {name}, only: {}", found.join(", "))
+}
+
+/// Why a line is no record. What reads it counts lines of its own, which are always the first.
+fn no_object(text: &str, error: &serde_json::Error) -> String {
+    if text.trim_start().starts_with('[') {
+        return "it is an array; give one object a line, such as by: jq -c '.[]'".into();
+    }
+    let why = error.to_string();
+    let why = why.rsplit_once(" at line ").map_or(&why[..], |(why, _)| why);
+    let whole = if error.is_eof() { "; an object stands on one line" } else { "" };
+    format!("{why} (column {}){whole}", error.column())
+}
+
+/// How many columns an error tells, and how much of each.
+const COLUMNS_TOLD: usize = 6;
+const SHOWN_MAX: usize = 40;
 
 impl Record {
     fn of_string(number: u64, name: Vec<u8>, value: Vec<u8>) -> Self {
@@ -363,8 +413,16 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
         for (name, text, part) in [
-            ("x.csv", "name,value\na,b\n", "no column key"),
-            ("x.csv", "key,value\na,b\na,b,c\n", "line"),
+            ("x.csv", "name,value\na,b\n", "no column key, only: name, value"),
+            ("x.csv", "key,value\na,b\na,b,c\n", "line 3: it has 3 columns, and the first line"),
+            (
+                "x.jsonl",
+                "\n{\"key\":1}\n",
+                "line 2: invalid type: integer `1`, expected a string (",
+            ),
+            ("x.jsonl", "[{\"key\":\"a\",\"value\":\"b\"}]\n", "line 1: it is an array"),
+            ("x.jsonl", "{\n\"key\":\"a\"}\n", "an object stands on one line"),
+            ("x.jsonl", "{key:1}\n", "line 1: key must be a string (column 2)"),
             ("x.jsonl", "{\"key\":\"a\",\"value\":\"b\"}\n{\"key\":\"a\"}\n", "line 2"),
             ("x.jsonl", "{\"key\":\"a\",\"value\":\"b\",\"more\":1}\n", "more"),
             ("x.jsonl", "{\"key\":\"a\",\"value_base64\":\"!\"}\n", "value_base64"),
@@ -372,6 +430,9 @@ mod tests {
         ] {
             let told = lines(name, text).unwrap_err().to_string();
             assert!(told.contains(part), "{told}");
+            assert!(told.matches("line ").count() < 3 && !told.contains(" at line "), "{told}");
         }
+        let told = Source::new(Path::new("-"), Some(Format::Csv), false).unwrap_err().to_string();
+        assert!(told.contains("cannot read standard input"), "{told}");
     }
 }
