@@ -17,6 +17,7 @@
 
 mod dump;
 mod note;
+mod quotes;
 mod source;
 
 use std::collections::HashMap;

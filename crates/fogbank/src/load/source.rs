@@ -7,10 +7,9 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -21,6 +20,7 @@ use fogbank_seal::Digesting;
 use serde::{Deserialize, Serialize};
 
 use super::dump;
+use super::quotes::Quotes;
 use crate::error::{Error, Result};
 
 /// How records stand in a file.
@@ -126,15 +126,15 @@ impl Source {
         let file = self.open()?;
         let marked = self.is_marked()?;
         let read = Arc::new(Mutex::new((0, Digesting::default())));
-        let file = Digested { file, read: read.clone() };
+        let mut file = Digested { file, read: read.clone() };
+        if marked {
+            let mark = file.read_exact(&mut [0; MARK.len()]);
+            mark.map_err(|e| self.unreadable(&e.to_string()))?;
+        }
         let mut left_out = LeftOut::default();
         match self.format {
-            Format::Csv => {
-                let last = AtomicU64::new(0);
-                self.of_csv(file, &last)?.try_for_each(|record| take(record?))?;
-                self.check_end(last.into_inner())?;
-            }
-            Format::Jsonl => self.of_json(file, marked).try_for_each(|record| take(record?))?,
+            Format::Csv => self.of_csv(file)?.try_for_each(|record| take(record?))?,
+            Format::Jsonl => self.of_json(file).try_for_each(|record| take(record?))?,
             Format::Rdb => {
                 left_out = dump::each(file, self.skip_unsupported, |why| self.refused(why), take)?;
             }
@@ -154,48 +154,23 @@ impl Source {
         File::open(&self.path).map_err(|e| self.unreadable(&e.to_string()))
     }
 
-    /// A quote that nothing ends takes all that follows for its field: the file was cut short, say.
-    /// What reads CSV does not mind; so the quotes of the record that begins at byte `last` are
-    /// counted.
-    fn check_end(&self, last: u64) -> Result<()> {
-        let unreadable = |e: std::io::Error| self.unreadable(&e.to_string());
-        let mut file = self.open()?;
-        file.seek(SeekFrom::Start(last)).map_err(unreadable)?;
-        let mut rest = BufReader::with_capacity(BUFFER_BYTES, file);
-        let mut quotes = 0_u64;
-        loop {
-            let bytes = rest.fill_buf().map_err(unreadable)?;
-            if bytes.is_empty() {
-                break;
-            }
-            quotes += bytes.iter().filter(|byte| **byte == b'"').count() as u64;
-            let length = bytes.len();
-            rest.consume(length);
-        }
-        if quotes.is_multiple_of(2) {
-            return Ok(());
-        }
-        Err(self.refused("its last record has a quote that nothing ends; was the file cut short?"))
-    }
-
-    fn of_csv<'a>(
-        &'a self,
-        file: Digested,
-        last: &'a AtomicU64,
-    ) -> Result<impl Iterator<Item = Result<Record>> + 'a> {
-        let mut reader = csv::Reader::from_reader(file);
-        let header = reader.byte_headers().map_err(|e| self.unreadable(&e.to_string()))?.clone();
+    fn of_csv(&self, file: Digested) -> Result<impl Iterator<Item = Result<Record>> + '_> {
+        let mut reader = csv::Reader::from_reader(Quotes::of(file));
+        let header = reader.byte_headers().map_err(|e| self.of_broken(&e))?.clone();
         let column = |name: &str| {
-            header
-                .iter()
-                .position(|cell| cell == name.as_bytes())
-                .ok_or_else(|| self.wrong(1, &no_column(name, &header)))
+            let mut such = (0..).zip(&header).filter(|(_, cell)| *cell == name.as_bytes());
+            match (such.next(), such.next()) {
+                (Some((at, _)), None) => Ok(at),
+                (None, _) => Err(self.wrong(1, &no_column(name, &header))),
+                (Some(_), Some(_)) => {
+                    Err(self.wrong(1, &format!("the first line names the column {name} twice")))
+                }
+            }
         };
         let (key, value) = (column("key")?, column("value")?);
         Ok(reader.into_byte_records().map(move |record| {
             let record = record.map_err(|e| self.of_broken(&e))?;
             let cell = |at: usize| record.get(at).unwrap_or_default().to_vec();
-            last.store(record.position().map_or(0, csv::Position::byte), Ordering::Relaxed);
             let number = record.position().map_or(0, csv::Position::line);
             Ok(Record::of_string(number, cell(key), cell(value)))
         }))
@@ -212,6 +187,9 @@ impl Source {
                     counted(*len as usize, "column", "columns")
                 ),
             ),
+            csv::ErrorKind::Io(quotes) if quotes.kind() == ErrorKind::InvalidData => {
+                Error::Usage(format!("{}, {quotes}", self.path.display()))
+            }
             _ => self.unreadable(&error.to_string()),
         }
     }
@@ -223,26 +201,18 @@ impl Source {
             return Ok(false);
         }
         let mut first = Vec::new();
-        let read = self.open()?.take(3).read_to_end(&mut first);
+        let read = self.open()?.take(MARK.len() as u64).read_to_end(&mut first);
         read.map_err(|e| self.unreadable(&e.to_string()))?;
         if first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff") {
             let told = "it is UTF-16, as its byte-order mark says; make UTF-8 of it (iconv -f \
                 UTF-16 -t UTF-8)";
             return Err(self.refused(told));
         }
-        Ok(first == "\u{feff}".as_bytes())
+        Ok(first == MARK.as_bytes())
     }
 
-    /// Without the mark at its beginning, if it is `marked`; what reads CSV takes that for itself.
-    fn of_json(&self, file: Digested, marked: bool) -> impl Iterator<Item = Result<Record>> + '_ {
+    fn of_json(&self, file: Digested) -> impl Iterator<Item = Result<Record>> + '_ {
         let lines = (1..).zip(BufReader::new(file).lines());
-        let lines = lines.map(move |(number, text)| match text {
-            Ok(mut text) if marked && number == 1 => {
-                text.drain(..'\u{feff}'.len_utf8());
-                (number, Ok(text))
-            }
-            text => (number, text),
-        });
         let whole = lines.filter(|(_, text)| text.as_ref().map_or(true, |t| !t.trim().is_empty()));
         whole.map(|(number, text)| {
             let text = text.map_err(|e| self.unreadable(&e.to_string()))?;
@@ -341,7 +311,8 @@ struct Object {
     value_base64: Option<String>,
 }
 
-const BUFFER_BYTES: usize = 64 << 10;
+/// What may stand before a text of UTF-8.
+const MARK: &str = "\u{feff}";
 
 #[cfg(test)]
 mod tests {
@@ -376,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_no_part_of_a_text() {
-        let csv = lines("x.csv", "\u{feff}key,value\na,b\n").unwrap();
+        let csv = lines("x.csv", "\u{feff}\"key\",value\na,b\n").unwrap();
         let json = lines("x.jsonl", "\u{feff}{\"key\":\"a\",\"value\":\"b\"}\n").unwrap();
         assert_eq!(csv.first().map(|line| &line.1[..]), Some("a"));
         assert_eq!(json, [(1, "a".to_owned(), b"b".to_vec())]);
@@ -401,6 +372,7 @@ mod tests {
         for cut in ["key,value\na,\"un\nclosed\n", "key,value\na,\"b \"\"c\"\"\"\nd,\"e"] {
             let told = lines("a.csv", cut).unwrap_err().to_string();
             assert!(told.contains("cut short"), "{told}");
+            assert!(told.contains(", line 2: ") || told.contains(", line 3: "), "{told}");
         }
         assert!(lines("a.csv", "key,value\na,\"b \"\"c\"\"\"\n").is_ok());
         assert!(lines("a.csv", "key,value\na,b").is_ok());
@@ -415,6 +387,14 @@ mod tests {
         for (name, text, part) in [
             ("x.csv", "name,value\na,b\n", "no column key, only: name, value"),
             ("x.csv", "key,value\na,b\na,b,c\n", "line 3: it has 3 columns, and the first line"),
+            (
+                "x.csv",
+                "key,value,value\na,b,c\n",
+                "line 1: the first line names the column value twice",
+            ),
+            ("x.csv", "key,value\na,\"x\nb,\"y\n", "line 3: something follows the quote"),
+            ("x.csv", "key,value\na,b\"c\n", "line 2: a quote stands in the midst"),
+            ("x.csv", "\"key\"x,value\na,b\n", "line 1: something follows the quote"),
             (
                 "x.jsonl",
                 "\n{\"key\":1}\n",
