@@ -109,12 +109,12 @@ pub(crate) async fn read(small: &impl Small, array: ArrayId) -> Result<Option<Ar
     decode(&bytes).ok_or_else(none).map(Some)
 }
 
-/// Whether the place is one for us: reads the object `format`, and with it finds out whether
-/// bucket, credentials and endpoint are right.
-pub(crate) async fn look(small: &impl Small) -> Result<()> {
+/// Whether there is a store: reads the object `format`, and with it finds out whether the place is
+/// one for us, and bucket, credentials and endpoint are right.
+pub(crate) async fn look(small: &impl Small) -> Result<bool> {
     match small.read(Which::Format).await {
-        Ok(None) => Ok(()),
-        Ok(Some(bytes)) if bytes == FORMAT => Ok(()),
+        Ok(None) => Ok(false),
+        Ok(Some(bytes)) if bytes == FORMAT => Ok(true),
         Ok(Some(_)) => Err(StoreError::Misbehaved(
             "the object `format` at this store URL is not what this version of fogbank writes: it \
              was changed, \

@@ -94,9 +94,12 @@ impl ObjectsStore {
         let objects = Objects::new(store, url.provider);
         let (arrays, tried) = (Arrays::new(), OnceCell::new());
         let writing = Writing::of(options.requests_max);
-        let store = Self { objects, names, arrays, options, requests, tried, writing };
+        let mut store = Self { objects, names, arrays, options, requests, tried, writing };
         let asked = Asked::of(url, environment);
-        look(&store).await.map_err(|error| asked.told(error))?;
+        if look(&store).await.map_err(|error| asked.told(error))? {
+            // It was tried when it was made: what it does otherwise now is no want but a lie.
+            store.tried = OnceCell::new_with(Some(()));
+        }
         Ok(store)
     }
 

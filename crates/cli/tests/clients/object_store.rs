@@ -95,6 +95,31 @@ fn a_bucket_that_is_gone_is_a_lie_to_whoever_had_a_store_in_it() {
     assert!(start(&bucket, NARROW, &known).terminate().success());
 }
 
+/// A store that was killed before its first full checkpoint is opened as a new one is made; so a
+/// cloud that hid what it held was told as a server that can hold none. It gains nothing by that:
+/// lists say only what may be deleted.
+#[test]
+fn a_bucket_that_hides_what_it_holds_is_not_tried_again() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let bucket = bucket::Server::gofakes3();
+    let between = runtime.block_on(Between::before(bucket.port()));
+    let (url, variables) = (bucket.url("young"), bucket.variables(between.port));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::fogbank_on(&url, &variables, NARROW, folder.path());
+    server.connect().line("SET a b").expect("a reply");
+    server.kill();
+    between.rule(|head| {
+        let body = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
+        let head_of = |length| format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        let empty = || format!("{}{body}", head_of(body.len())).into_bytes();
+        head.contains("list-type").then(empty).map_or(Fate::Pass, Fate::AnswerInstead)
+    });
+    let mut server = Server::fogbank_on(&url, &variables, NARROW, folder.path());
+    let kept = server.connect().line("GET a").expect("a reply");
+    assert_eq!(kept, Frame::Bulk(b"b".to_vec()));
+    assert!(server.terminate().success());
+}
+
 fn start(bucket: &bucket::Server, shape: &str, data: &Path) -> Server {
     Server::fogbank_on(&bucket.url("clinic"), &bucket.variables(bucket.port()), shape, data)
 }

@@ -84,9 +84,12 @@ impl DynamoStore {
         let tries = Tries::new(requests_max, clock, options.absent, options.throttled);
         let table = Table::new(client, url.table.clone(), tries);
         let (keys, tried, writing) = (Keys { prefix }, OnceCell::new(), Writing::of(requests_max));
-        let store = Self { table, keys, arrays: Arrays::new(), requests_max, tried, writing };
+        let mut store = Self { table, keys, arrays: Arrays::new(), requests_max, tried, writing };
         let asked = Asked::of_table(&url.table, environment);
-        look(&store).await.map_err(|error| asked.told(error))?;
+        if look(&store).await.map_err(|error| asked.told(error))? {
+            // It was tried when it was made: what it does otherwise now is no want but a lie.
+            store.tried = OnceCell::new_with(Some(()));
+        }
         Ok(store)
     }
 
