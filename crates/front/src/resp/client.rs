@@ -29,6 +29,8 @@ pub struct Server {
     pub started_ms: u64,
     /// Bytes of all commands that wait for their epoch.
     pub waiting_bytes: AtomicUsize,
+    /// Bytes of requests of all connections that cannot be carried out yet.
+    pub unfinished: Arc<AtomicUsize>,
     /// Who looks on, if anybody.
     pub watcher: Option<Arc<dyn Watcher>>,
     password: Option<Vec<u8>>,
@@ -67,6 +69,7 @@ impl Server {
             started_ms: clock.wall_ms(),
             clock,
             waiting_bytes: AtomicUsize::new(0),
+            unfinished: Arc::default(),
             watcher: None,
             password: settings.password.clone().map(String::into_bytes),
             next_id: AtomicU64::new(1),

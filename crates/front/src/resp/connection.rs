@@ -26,6 +26,7 @@ use super::own::{Own, encode_body, local};
 use super::program::{Queued, Slot, Task, Work};
 use super::refusal::refusal;
 use super::reply::{Reply, Version};
+use super::unfinished::Unfinished;
 use super::untaken::{Answered, Untaken};
 use super::watcher::{tell, timed};
 use bytes::{Buf, BytesMut};
@@ -61,6 +62,7 @@ pub struct Connection {
     /// Bytes of the requests whose replies are awaited, and of the replies that wait behind them.
     waiting_bytes: usize,
     transaction: Option<Transaction>,
+    unfinished: Unfinished,
     watched: Vec<Slot>,
     watched_keys: usize,
     /// An `EXEC` is awaited that may change how the next requests are taken and answered.
@@ -102,6 +104,7 @@ impl Connection {
         Self {
             decoder: Decoder::new(server.limits.clone()),
             untaken: Untaken::new(server.limits.output_bytes_max),
+            unfinished: Unfinished::new(server.unfinished.clone()),
             client: Client::new(server, address),
             session,
             input: BytesMut::new(),
@@ -134,6 +137,7 @@ impl Connection {
         let mut stopped = false;
         loop {
             self.take_requests();
+            self.count_unfinished();
             let done = poll_fn(|context| {
                 if !stopped && stop.as_mut().poll(context).is_ready() {
                     stopped = true;
@@ -283,6 +287,23 @@ impl Connection {
 
     fn end_malformed(&mut self, error: &ProtocolError) {
         self.answer(Reply::error(error.to_string()));
+        self.closing = true;
+    }
+
+    /// What is left of the input waits for its end, or for room.
+    fn count_unfinished(&mut self) {
+        let limit = self.client.server.limits.unfinished_bytes_max;
+        let queued = self.transaction.as_ref().map_or(0, |transaction| transaction.bytes);
+        if self.unfinished.keeps(self.input.len() + queued, limit) || self.closing {
+            return;
+        }
+        self.discard();
+        self.input = BytesMut::new();
+        self.unfinished.keeps(0, limit);
+        self.answer(Reply::error(format!(
+            "requests of all clients that are not complete, and those queued since MULTI, take \
+             {limit} bytes at most: send shorter ones, or try again later"
+        )));
         self.closing = true;
     }
 

@@ -25,6 +25,9 @@ pub struct Limits {
     /// writes are more; beyond it no connection takes a further command until one of its own has
     /// been answered.
     pub waiting_bytes_max: usize,
+    /// Bytes of requests of all connections that cannot be carried out yet: their end is missing,
+    /// or they are queued since `MULTI`. What goes beyond ends its connection.
+    pub unfinished_bytes_max: usize,
     /// Bytes of replies that a client has not yet taken; from there on its commands are refused.
     /// Also those of one reply, that of `EXEC` included: a longer one is refused before anything is
     /// done.
@@ -43,6 +46,7 @@ impl Default for Limits {
             queued_max: 100_000,
             queued_bytes_max: 64 * 1024 * 1024,
             waiting_bytes_max: 16 * 1024 * 1024,
+            unfinished_bytes_max: 256 * 1024 * 1024,
             output_bytes_max: 256 * 1024 * 1024,
         }
     }

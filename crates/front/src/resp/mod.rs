@@ -39,6 +39,7 @@ mod refusal;
 mod reply;
 mod scan;
 mod told;
+mod unfinished;
 mod untaken;
 mod watcher;
 

@@ -114,6 +114,41 @@ async fn a_stranger_has_no_reply_waiting() {
     assert!(stops(&mut stranger, &b"a\r\n".repeat(1 << 18), 64).await, "50 MB were taken");
 }
 
+/// An argument may have 512 MiB, and a client may send all but its end.
+#[tokio::test]
+async fn requests_that_never_end_are_counted_over_all_clients() {
+    let limits = Limits { unfinished_bytes_max: 2 << 20, ..Limits::default() };
+    let server = Server::with(Settings { limits, ..Settings::default() }, SHAPE).await;
+    let mut patient = server.client().await;
+    patient.send_raw(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100000000\r\n").await;
+    patient.send_raw(&vec![b'x'; 1_500_000]).await;
+    let told = "-ERR requests of all clients that are not complete";
+    let mut queueing = server.client().await;
+    assert_eq!(queueing.ask("MULTI").await, "+OK");
+    let set = encode(&[b"SET", b"k", &[b'v'; 50_000]]);
+    queueing.send_raw(&set.repeat(20)).await;
+    let mut replies = Vec::new();
+    while replies.len() < 20 && replies.last().is_none_or(|reply| reply == "+QUEUED") {
+        replies.push(queueing.shown().await);
+    }
+    assert!(replies.last().unwrap().starts_with(told), "{replies:?}");
+    // Whoever asks for little goes on, and what has ended holds nothing.
+    let mut other = server.client().await;
+    assert_eq!(other.ask("SET k v").await, "+OK");
+    drop(patient);
+    let long = encode(&[b"SET", b"k", &vec![b'v'; 1_800_000]]);
+    for _ in 0..100 {
+        let mut other = server.client().await;
+        other.send_raw(&long).await;
+        let reply = other.shown().await;
+        if !reply.starts_with(told) {
+            assert!(reply.starts_with("-ERR"), "{reply}");
+            return server.stop().await;
+        }
+    }
+    panic!("what has ended still holds memory");
+}
+
 /// Whether the server stops to take what a client sends that reads nothing.
 async fn stops(client: &mut Client, part: &[u8], parts: usize) -> bool {
     for _ in 0..parts {
