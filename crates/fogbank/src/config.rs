@@ -328,9 +328,8 @@ impl StoreConfig {
     fn parts(&self) -> u32 {
         let interval = Duration::from_millis(self.interval_ms);
         let room = fogbank_txn::Settings::quantum_for(&self.ring_settings().shape);
-        // The first image is sealed between a reply, handed over in the middle between two points,
-        // and the next point.
-        let room = room.max(self.sealing_of_an_image() * 2);
+        // A message of images, or an image that is longer, is sealed in a quantum and a half.
+        let room = room.max(self.sealing_of_an_image());
         let whole = |parts: &u32| interval.as_nanos().is_multiple_of(u128::from(*parts));
         (2..=10).rev().filter(whole).find(|parts| interval / *parts >= room).unwrap_or(1)
     }
@@ -484,11 +483,11 @@ mod tests {
             })
             .unwrap()
         };
-        for kib in [1, 4, 16] {
+        for kib in [1, 16, 256] {
             let config = of(kib);
-            assert!(config.departure_quantum() >= 2 * config.sealing_of_an_image(), "{kib}");
+            assert!(config.departure_quantum() >= config.sealing_of_an_image(), "{kib}");
         }
-        assert!(of(16).departure_quantum() > of(1).departure_quantum());
+        assert!(of(256).departure_quantum() > of(1).departure_quantum());
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn traces_without_an_end_are_told_and_those_of_other_fingerprints_or_formats_ref
         cell_bytes: 40,
         window_cells: 100,
         window_chunks: 10,
-        first_chunks: 0,
+        image_points: 0,
         windows: 1,
         in_flight: 1,
         pauses: false,

@@ -62,6 +62,9 @@ macro_rules! store_behind {
             async fn all_left(&self) {
                 (**self).all_left().await;
             }
+            fn let_points_pass(&self, points: u32) {
+                (**self).let_points_pass(points);
+            }
             fn xor(&self) -> Option<&dyn XorCells> {
                 (**self).xor()
             }
@@ -77,17 +80,21 @@ store_behind!(Box);
 /// through.
 ///
 /// A wrapper offers the XOR exactly when the store inside does. One that holds calls back says when
-/// they have left: its method for that is the second argument. The crate that uses this names
+/// they have left, and holds the next one back for longer: its methods for that are the second and
+/// the third argument. The crate that uses this names
 /// `async_trait` and `bytes`.
 #[macro_export]
 macro_rules! store_by_calls {
     ($wrapper:ident) => {
-        $crate::store_by_calls!(@ $wrapper inner.all_left);
+        $crate::store_by_calls!(@ $wrapper (inner.all_left) (inner.let_points_pass));
     };
     ($wrapper:ident, $left:ident) => {
-        $crate::store_by_calls!(@ $wrapper $left);
+        $crate::store_by_calls!(@ $wrapper ($left) (inner.let_points_pass));
     };
-    (@ $wrapper:ident $($left:ident).+) => {
+    ($wrapper:ident, $left:ident, $pass:ident) => {
+        $crate::store_by_calls!(@ $wrapper ($left) ($pass));
+    };
+    (@ $wrapper:ident ($($left:ident).+) ($($pass:ident).+)) => {
         #[async_trait::async_trait]
         impl<S: $crate::Store> $crate::Store for $wrapper<S> {
             async fn create_array(
@@ -156,6 +163,9 @@ macro_rules! store_by_calls {
             }
             async fn all_left(&self) {
                 self.$($left).+().await;
+            }
+            fn let_points_pass(&self, points: u32) {
+                self.$($pass).+(points);
             }
             fn xor(&self) -> Option<&dyn $crate::XorCells> {
                 self.inner.xor().map(|_| self as &dyn $crate::XorCells)

@@ -309,6 +309,13 @@ pub trait Store: Send + Sync {
     /// where nobody waits.
     async fn all_left(&self) {}
 
+    /// Where calls leave at points of a grid: those made from now on leave no sooner than `points`
+    /// after the first that follows the last reply. However late the caller is woken after that
+    /// reply, they leave then.
+    fn let_points_pass(&self, points: u32) {
+        let _ = points;
+    }
+
     /// The store's offer to combine cells for us, if it has one.
     fn xor(&self) -> Option<&dyn XorCells> {
         None

@@ -18,6 +18,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -34,20 +35,25 @@ pub struct OrderedGridStore<S> {
     quantum: Nanos,
     /// Held by the call that leaves next; the others queue in order.
     turn: Mutex<()>,
+    /// When the last reply was to be delivered.
+    delivered: AtomicU64,
+    /// No call leaves before.
+    earliest: AtomicU64,
 }
 
 impl<S: Store> OrderedGridStore<S> {
     /// Lets calls leave at multiples of `quantum` on `clock`; at once if it is zero.
     pub fn new(inner: S, clock: Arc<dyn Clock>, quantum: Duration) -> Self {
         let quantum = quantum.as_nanos() as Nanos;
-        Self { inner, clock, quantum, turn: Mutex::new(()) }
+        let (delivered, earliest) = Default::default();
+        Self { inner, clock, quantum, turn: Mutex::new(()), delivered, earliest }
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Reply> {
         if self.quantum == 0 {
             return call.perform(&self.inner).await;
         }
-        let ready = self.clock.now();
+        let ready = self.clock.now().max(self.earliest.load(Ordering::Relaxed));
         let mut leaving = pin!(call.perform(&self.inner));
         let turn = self.turn.lock().await;
         self.arrive(ready).await;
@@ -62,8 +68,19 @@ impl<S: Store> OrderedGridStore<S> {
             Some(reply) => reply,
             None => leaving.await,
         };
-        self.clock.come_near(delivery_time(self.clock.now(), self.quantum)).await;
+        let delivery = delivery_time(self.clock.now(), self.quantum);
+        self.delivered.fetch_max(delivery, Ordering::Relaxed);
+        self.clock.come_near(delivery).await;
         reply
+    }
+
+    /// Counted from when the last reply was to be delivered: whoever is woken late loses nothing.
+    fn pass(&self, points: u32) {
+        if self.quantum > 0 && points > 0 {
+            let next = self.delivered.load(Ordering::Relaxed).next_multiple_of(self.quantum);
+            let last = next + u64::from(points - 1) * self.quantum;
+            self.earliest.store(last + 1, Ordering::Relaxed);
+        }
     }
 
     /// Waits until the calls made so far have left, and until the middle between that point and the
@@ -89,7 +106,7 @@ impl<S: Store> OrderedGridStore<S> {
     }
 }
 
-store_by_calls!(OrderedGridStore, left);
+store_by_calls!(OrderedGridStore, left, pass);
 
 /// When a reply that comes at `at` is delivered: in the middle between two multiples of `quantum`.
 pub(crate) fn delivery_time(at: Nanos, quantum: Nanos) -> Nanos {
@@ -104,7 +121,6 @@ pub(crate) const AIMS_MAX: u32 = 8;
 #[cfg(test)]
 mod tests {
     use std::pin::Pin;
-    use std::sync::atomic::{AtomicU64, Ordering};
 
     use fogbank_env::SystemClock;
 
@@ -143,6 +159,29 @@ mod tests {
         let bare = [[10, 0, 0], [3_000, 2_000, 3_900]].map(|w| departures(Duration::ZERO, w));
         let [idle, busy] = bare;
         assert_ne!(idle.await, busy.await);
+    }
+
+    /// Points that are to pass are counted from the reply, however late who asks for it is.
+    #[tokio::test(start_paused = true)]
+    async fn points_pass_before_a_call() {
+        for (late_ms, points, left_ms) in
+            [(0, 0, 16), (0, 1, 24), (3, 1, 24), (11, 1, 24), (12, 1, 24), (13, 1, 32), (0, 2, 32)]
+        {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+            let (seen, at) = (Arc::new(AtomicU64::new(0)), clock.clone());
+            let (far, last) = (crate::Faulty::new(MemoryStore::new()), seen.clone());
+            far.on_call(move |_, _| {
+                last.store(at.now() / 1_000_000, Ordering::Relaxed);
+                None
+            });
+            let store = OrderedGridStore::new(far, clock.clone(), QUANTUM);
+            clock.sleep_until(1_000_000).await;
+            store.barrier().await.unwrap(); // it leaves at 8 ms and is delivered at 12
+            clock.sleep_until(clock.now() + late_ms * 1_000_000).await;
+            store.let_points_pass(points);
+            store.barrier().await.unwrap();
+            assert_eq!(seen.load(Ordering::Relaxed), left_ms, "{late_ms} ms late, {points} points");
+        }
     }
 
     /// A cloud that answers one call a moment after another, to see which reply took longer to work

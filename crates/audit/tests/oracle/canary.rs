@@ -223,7 +223,7 @@ async fn a_head_that_asks_for_hours_is_refused() {
     let many = (1 << 20) + 1;
     let changes: [fn(&mut RingConfig, u32); 7] = [
         |ring, _| ring.read_batches = 10_001,
-        |ring, _| ring.first_chunks = ring.window_chunks + 1,
+        |ring, _| ring.image_points = (1 << 10) + 1,
         |ring, _| (ring.read_batches, ring.read_batch) = (10_000, 2000),
         |ring, _| (ring.read_batch, ring.write_batch) = (1, u32::MAX),
         |ring, many| vault(ring, many, 1),
@@ -253,16 +253,6 @@ fn windows_of(config: &PublicConfig, window_cells: u32) -> PublicConfig {
 async fn a_message_that_is_longer_than_a_window() {
     let (config, events) = honest(&settings(200, (4, 5, 3))).await;
     assert_eq!(broken(&(windows_of(&config, 20), events)), "full-window");
-}
-
-#[tokio::test]
-async fn images_of_which_the_first_message_holds_another_number() {
-    let (config, events) = honest(&settings(200, (4, 5, 3))).await;
-    for first_chunks in [0, 2] {
-        let ring: RingConfig = config.tail().unwrap();
-        let config = config.clone().with_tail(RingConfig { first_chunks, ..ring });
-        assert_eq!(broken(&(config, events.clone())), "images-written");
-    }
 }
 
 /// Had the engine shorter windows, it would send the same in more messages.
@@ -520,27 +510,29 @@ async fn departures_that_differ() {
     assert!(caught_up > 5, "{caught_up}");
 }
 
-/// The first of an epoch leaves alone, whatever its sealing takes; what follows leaves by the grid.
+/// A point passes before the images of an epoch leave, whatever their sealing takes.
 #[tokio::test(start_paused = true)]
-async fn images_that_leave_with_the_first() {
+async fn images_that_leave_a_point_earlier_or_later() {
     let honest = by_the_beat().await;
-    let images = |event: &Event| match event {
-        Event::Sent(Sent { at, request: Request::WriteChunks { .. }, .. }) => Some(*at),
-        _ => None,
+    let ring: RingConfig = honest.0.tail().unwrap();
+    assert!(ring.image_points == 1 && ring.quantum_ns > 0);
+    let is_image = |event: &Event| {
+        matches!(event, Event::Sent(Sent { request: Request::WriteChunks { .. }, .. }))
     };
-    let mut pairs = 0;
-    for second in 1..honest.1.len() {
-        let (first, at) = (images(&honest.1[second - 1]), images(&honest.1[second]));
-        if let (Some(first), Some(at)) = (first, at)
-            && first < at
-        {
-            let mut together = honest.clone();
-            *at_mut(&mut together.1[second]) = first;
-            assert!(["on-grid", "no-catch-up"].contains(&broken(&together)));
-            pairs += 1;
+    let images: Vec<_> = (0..honest.1.len()).filter(|at| is_image(&honest.1[*at])).collect();
+    assert!(images.len() > 20, "{}", images.len());
+    for index in images {
+        for later in [false, true] {
+            let mut moved = honest.clone();
+            let at = at_mut(&mut moved.1[index]);
+            *at = if later { *at + ring.quantum_ns } else { *at - ring.quantum_ns };
+            assert_ne!(broken(&moved), "none", "{index}, later: {later}");
         }
     }
-    assert!(pairs > 20, "{pairs}");
+    for image_points in [0, 2] {
+        let other = honest.0.clone().with_tail(RingConfig { image_points, ..ring.clone() });
+        assert_ne!(broken(&(other, honest.1.clone())), "none");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,7 +43,7 @@ pub fn config() -> PublicConfig {
         cell_bytes: 580,
         window_cells: 4_096,
         window_chunks: 64,
-        first_chunks: 0,
+        image_points: 0,
         windows: 1,
         in_flight: 1,
         pauses: false,

@@ -117,7 +117,7 @@ pub fn config(leaf_level: u8) -> PublicConfig {
         cell_bytes: 128,
         window_cells: 1 << 16,
         window_chunks: 1 << 16,
-        first_chunks: 0,
+        image_points: 0,
         windows: 1,
         in_flight: 1,
         pauses: false,

@@ -5,8 +5,8 @@
 //!   so many under way, each opened as it arrives. With several batches in flight the next one
 //!   follows when the record is durable and link and machine are through with this one.
 //! - The write batch: its record, then what its evictions read.
-//! - The commit: a bucket, and the others in windows a quantum later, sealed while those before are
-//!   on their way; a barrier; the delta; the commit record; the deletions.
+//! - The commit: buckets in windows, a quantum later, sealed while those before are on their way; a
+//!   barrier; the delta; the commit record; the deletions.
 //!
 //! With an interval everything begins at points of the grid, and messages between them at parts of
 //! it (`StoreConfig::departure_quantum`). A reply is handed over in the middle between two parts,
@@ -85,7 +85,7 @@ impl Epoch {
         let write_s = record_s + share * due.pipe(&wire, machine, at_once).seconds(&wire);
         let slots = f64::from(config.bucket_reals) + f64::from(config.bucket_dummies);
         let images_s = images(traffic.buckets, (slots, cell_bytes), &wire, machine, at_once)
-            + (traffic.buckets - 1.0).clamp(0.0, 1.0) * quantum_s;
+            + traffic.buckets.min(1.0) * quantum_s;
         // Several pieces are under way, but each leaves at a point of its own.
         let in_turn = |pieces: f64| (pieces / at_once).max(pieces.min(1.0));
         let pieces_s = |pieces: f64, bytes: f64| match pieces {

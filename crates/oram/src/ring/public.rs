@@ -7,7 +7,7 @@ use fogbank_store::trace::{PublicConfig, TraceClock, VaultConfig};
 use serde_json::json;
 
 use super::RingSettings;
-use super::writeback::FIRST_IMAGES;
+use super::writeback::IMAGE_POINTS;
 use crate::Result;
 
 /// The public times by which an engine is called and its messages leave.
@@ -54,7 +54,7 @@ impl RingSettings {
             "cell_bytes": geometry.cell_bytes(),
             "window_cells": window(geometry.cell_bytes()),
             "window_chunks": window(geometry.chunk_bytes()),
-            "first_chunks": FIRST_IMAGES,
+            "image_points": IMAGE_POINTS,
             "windows": self.windows,
             "in_flight": pace.in_flight,
             "pauses": pace.pauses,

@@ -4,8 +4,8 @@
 //! cut into windows of bounded memory, some of which are under way while others are sealed; what it
 //! supersedes is deleted only once it is durable.
 //!
-//! The first window has [`FIRST_IMAGES`]: it is sealed in the half quantum after a reply. The
-//! others leave a quantum later at the earliest, and are sealed meanwhile.
+//! A point of the grid passes before the first leaves: what the last reply brought about, and the
+//! sealing, have a quantum and a half.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ use crate::geometry::{BLOCK_ID_BYTES, Geometry, version};
 use crate::slab::Slab;
 use crate::{Error, Result, blame, blame_new, of_task};
 
-/// Images of the first message of a write-back.
-pub(super) const FIRST_IMAGES: usize = 1;
+/// Points that pass before the first image of a write-back leaves.
+pub(super) const IMAGE_POINTS: u32 = 1;
 
 impl RingEngine {
     /// Writes every image, waits until that is durable, and lets go of what it supersedes.
@@ -57,14 +57,12 @@ impl RingEngine {
         let slots = usize::from(geometry.bucket.slots());
         let mut orders = vec![0; images.len() * slots];
         let window = (self.settings.window_bytes / geometry.chunk_bytes()).max(1);
+        self.store.let_points_pass(IMAGE_POINTS);
         // They are written beside the sealing, which so holds none of them up.
         let (sealed, written) = mpsc::channel(1);
         let mut writing = JoinSet::new();
         writing.spawn(write_windows(self.store.clone(), written, self.settings.windows));
-        let (first, others) = images.split_at(images.len().min(FIRST_IMAGES));
-        let (first_orders, orders_of_others) = orders.split_at_mut(first.len() * slots);
-        let others = others.chunks(window).zip(orders_of_others.chunks_mut(window * slots));
-        for (images, orders) in std::iter::once((first, first_orders)).chain(others) {
+        for (images, orders) in images.chunks(window).zip(orders.chunks_mut(window * slots)) {
             let writes = compute(|| self.seal_images(tick, images, orders));
             self.moved.cells_written += (writes.len() * slots) as u64;
             self.moved.write_calls += 1;
@@ -151,25 +149,20 @@ impl Sealing<'_> {
     }
 }
 
-/// Writes windows in the order in which they come, `at_once` under way; the second when the first
-/// has left.
+/// Writes windows in the order in which they come, `at_once` under way.
 async fn write_windows(
     store: Arc<dyn Store>,
     mut sealed: mpsc::Receiver<Vec<ChunkWrite>>,
     at_once: usize,
 ) -> Result<()> {
-    let Some(first) = sealed.recv().await else { return Ok(()) };
-    let mut writing = FuturesUnordered::from_iter([store.write_chunks(first)]);
-    let mut left = store.all_left();
-    let mut has_left = false;
+    let mut writing = FuturesUnordered::new();
     loop {
         tokio::select! { biased;
             Some(written) = writing.next() => {
                 let written: fogbank_store::Result<()> = written;
                 written.map_err(blame_new)?;
             }
-            () = &mut left, if !has_left => has_left = true,
-            Some(window) = sealed.recv(), if has_left && writing.len() < at_once.max(1) => {
+            Some(window) = sealed.recv(), if writing.len() < at_once.max(1) => {
                 writing.push(store.write_chunks(window));
             }
             else => return Ok(()),

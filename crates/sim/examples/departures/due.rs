@@ -3,6 +3,7 @@
 //!
 //! - The record of a batch is due at its point of the grid: the first that is later than the one
 //!   taken before and not past when the last reply was handed over; the slack later.
+//! - The images of an epoch are due `image_points` later than whatever else would be.
 //! - Whatever else leaves is due at the first point of the quantum after the last reply was handed
 //!   over, or, if none came since, after the message before it. Messages that leave together are
 //!   due together.
@@ -65,6 +66,10 @@ pub struct Due {
     interval: Nanos,
     slack: Nanos,
     quantum: Nanos,
+    /// How much later the images of an epoch leave than what else follows from a reply.
+    before_images: Nanos,
+    /// What left last.
+    kind: Option<Kind>,
     /// The number of the first point of the grid that is free.
     next: u64,
     /// When the last reply was handed over, or the next call could be made beside the last one.
@@ -79,6 +84,8 @@ impl Due {
             interval: config.interval_ns.max(1),
             slack: config.slack_ns,
             quantum: config.quantum_ns.max(1),
+            before_images: u64::from(config.image_points) * config.quantum_ns,
+            kind: None,
             next: 0,
             ready: 0,
             last: (0, 0),
@@ -101,6 +108,9 @@ impl Due {
         let point = at - at % self.quantum;
         let kind = Kind::of(request);
         let is_record = kind == Kind::Record;
+        if self.kind.replace(kind) != Some(kind) && kind == Kind::Images {
+            self.ready += self.before_images;
+        }
         if point > self.last.0 {
             self.last = (point, self.due(is_record));
         }

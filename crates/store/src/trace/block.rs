@@ -159,7 +159,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// The format that this build writes.
 pub(super) const FORMAT: u32 = 3;
-/// The oldest that it reads: one of 2 has no `first_chunks`, which a reader of 2 would not miss.
+/// The oldest that it reads: one of 2 has no `image_points`, which a reader of 2 would not miss.
 pub(super) const OLDEST_FORMAT: u32 = 2;
 /// The head of a file before the configuration.
 pub(super) const FILE_HEAD_BYTES: usize = 30;

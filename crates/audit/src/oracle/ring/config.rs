@@ -41,10 +41,9 @@ pub struct RingConfig {
     pub window_cells: u32,
     /// Buckets that one message writes at most.
     pub window_chunks: u32,
-    /// Buckets that the first message of a commit writes at most; the next leaves later. 0: as many
-    /// as the others, together with them.
+    /// Points that pass between the last reply of an epoch's batches and its buckets.
     #[serde(default)]
-    pub first_chunks: u32,
+    pub image_points: u32,
     /// Windows of a batch, or of a commit, that are under way at once.
     #[serde(default = "one")]
     pub windows: u32,
@@ -91,7 +90,7 @@ pub(super) fn check(config: &RingConfig) -> Result<Shape, Refused> {
         && accesses(config).is_some_and(|accesses| accesses <= EPOCH_ACCESSES_MAX)
         && config.window_cells > 0
         && config.window_chunks > 0
-        && config.first_chunks <= config.window_chunks;
+        && config.image_points <= IMAGE_POINTS_MAX;
     let times = [config.interval_ns, config.slack_ns, config.quantum_ns];
     let few = |pieces: u32| (1..=PIECES_MAX).contains(&pieces);
     let pieces = config
@@ -127,6 +126,7 @@ const READ_BATCHES_MAX: u32 = 10_000;
 const EPOCH_ACCESSES_MAX: u64 = 1 << 24;
 const PIECES_MAX: u32 = 1 << 20;
 /// Longer times are a mistake.
+const IMAGE_POINTS_MAX: u32 = 1 << 10;
 const TIME_MAX: Nanos = 1 << 50;
 /// Larger states are refused.
 const MEMORY_MAX: u64 = 4 << 30;

@@ -108,9 +108,9 @@ fn options(ring: &RingConfig) -> String {
 
 fn images(ring: &RingConfig) -> String {
     let most = count(ring.window_chunks.into());
-    match ring.first_chunks {
+    match ring.image_points {
         0 => format!("{most} buckets"),
-        first => format!("{most} buckets (the first of an epoch {})", count(first.into())),
+        points => format!("{most} buckets (at point {} of an epoch's end)", count(points.into())),
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Pace {
     next: u64,
     /// When the last message, or a batch that showed nothing, was complete.
     ready: Nanos,
+    /// When the last reply was handed over.
+    delivered: Nanos,
     /// How many points in a row were taken since one had to be skipped.
     since_skip: u32,
 }
@@ -57,13 +59,14 @@ impl Pace {
             quantum: config.quantum_ns,
             next: 0,
             ready: 0,
+            delivered: 0,
             since_skip: u32::MAX,
         }
     }
 
     /// A new proxy, nothing of which was seen yet.
     pub fn restart(&mut self) {
-        (self.next, self.ready) = (0, 0);
+        (self.next, self.ready, self.delivered) = (0, 0, 0);
         self.since_skip = u32::MAX;
     }
 
@@ -82,6 +85,7 @@ impl Pace {
     /// A message ended: its reply is handed over then, or a little later.
     pub fn ended(&mut self, at: Nanos) {
         self.ready = self.delivery_time(at);
+        self.delivered = self.ready;
     }
 
     /// When the reply of a message that ended at `at` is handed over.
@@ -108,6 +112,14 @@ impl Pace {
         let reached = ready.div_ceil(self.interval);
         let index = self.next.max(reached);
         Point { index, skipped: reached > self.next, send: self.send(index) }
+    }
+
+    /// What follows leaves so many points after the first that follows the last reply.
+    pub fn let_pass(&mut self, points: u32) {
+        if self.quantum > 0 && points > 0 {
+            let last = self.departure(self.delivered) + u64::from(points - 1) * self.quantum;
+            self.ready = self.ready.max(last + 1);
+        }
     }
 
     /// When a message leaves that was made at `ready`.
@@ -256,6 +268,7 @@ mod tests {
             quantum: 100,
             next: 0,
             ready: 0,
+            delivered: 0,
             since_skip: u32::MAX,
         };
         assert_eq!(pace.cause(1_007, 1_000), Cause { at: 1_000, missed: 0 });

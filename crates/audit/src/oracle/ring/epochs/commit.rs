@@ -32,11 +32,7 @@ impl Epochs {
     ) -> Step {
         self.reach_images(at, out)?;
         let left = self.reads.images.len() - self.written;
-        let most = match (self.written, self.config.first_chunks) {
-            (0, 1..) => self.config.first_chunks,
-            _ => self.config.window_chunks,
-        };
-        let count = left.min(most as usize);
+        let count = left.min(self.config.window_chunks as usize);
         if self.commit != Commit::Images || count != writes.len() || count == 0 {
             let expected = format!("{}, {count} of them", self.commit.words());
             return fault("images-written", expected, format!("{} images", writes.len()));
@@ -153,6 +149,16 @@ impl Epochs {
 
     /// A message of the commit leaves; what was not seen of the batches before shows nothing.
     fn reach_commit(&mut self, at: Nanos, out: &mut dyn Observer) -> Step<Cause> {
+        self.reach_commit_after(0, at, out)
+    }
+
+    /// The same where `points` of the grid pass before.
+    fn reach_commit_after(
+        &mut self,
+        points: u32,
+        at: Nanos,
+        out: &mut dyn Observer,
+    ) -> Step<Cause> {
         if self.open {
             self.end_batch(out)?;
         }
@@ -165,6 +171,7 @@ impl Epochs {
         let first = !std::mem::replace(&mut self.committing, true);
         if first {
             self.begin_commit();
+            self.pace.let_pass(points);
         }
         let free = first && self.config.interval_ns == 0;
         if first && !free && self.pace.is_early(at) {
@@ -176,14 +183,14 @@ impl Epochs {
         Ok(cause)
     }
 
-    /// The same, of images: the first leave by themselves, the others a few at a time.
+    /// The same, of images: some points later, and a few at a time.
     fn reach_images(&mut self, at: Nanos, out: &mut dyn Observer) -> Step {
         if self.committing
             && let Some(cause) = self.lanes.image(&self.pace, at)?
         {
             return self.departed(at, cause, out);
         }
-        let cause = self.reach_commit(at, out)?;
+        let cause = self.reach_commit_after(self.config.image_points, at, out)?;
         self.lanes.first_image(at, cause);
         Ok(())
     }

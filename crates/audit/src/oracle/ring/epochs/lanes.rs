@@ -1,8 +1,7 @@
 //! What may be under way beside what, and when the next of it leaves.
 //!
 //! - A batch, and the images of a commit, are several messages, `windows` of them under way at
-//!   once. The first leave together, of images those after the first message (`first_chunks`); each
-//!   further one when another of them has ended.
+//!   once. The first leave together; each further one when another of them has ended.
 //! - `in_flight` read batches are under way at once. The record of a batch leaves at the first
 //!   point after the record before it was durable, all messages of that batch were made, and fewer
 //!   batches were under way; nothing but reads is then.
@@ -64,8 +63,6 @@ struct Batch {
 #[derive(Debug, Clone)]
 pub(in crate::oracle::ring) struct Lanes {
     windows: usize,
-    /// Whether the first message of images leaves by itself.
-    first_apart: bool,
     in_flight: usize,
     /// The batch whose reads were seen last.
     reads: Windows,
@@ -83,7 +80,6 @@ impl Lanes {
     pub fn new(config: &RingConfig) -> Self {
         Self {
             windows: config.windows.max(1) as usize,
-            first_apart: config.first_chunks > 0,
             in_flight: config.in_flight.max(1) as usize,
             reads: Windows::default(),
             reading: 0,
@@ -218,16 +214,7 @@ impl Lanes {
 
     /// As [`Lanes::window`], of images.
     pub fn image(&mut self, pace: &Pace, at: Nanos) -> Step<Option<Cause>> {
-        if !self.first_apart || self.images.sent != 1 {
-            return self.images.leave(self.windows, pace, at);
-        }
-        // The others leave together with the second.
-        let Some((first, _)) = self.images.first else { return Ok(None) };
-        let ended = self.images.sent.checked_sub(self.windows);
-        let room = ended.and_then(|nth| self.images.ended.get(nth).copied()).unwrap_or_default();
-        let cause = pace.after(pace.delivery_time(first).max(room), at)?;
-        (self.images.first, self.images.sent) = (Some((at, cause)), 2);
-        Ok(Some(cause))
+        self.images.leave(self.windows, pace, at)
     }
 
     /// The time of a piece that is not the first.
