@@ -9,6 +9,9 @@
 //! reply that comes at a moment of the cloud's choosing shortens it. A call that missed its point,
 //! since its own task was busy with something else, aims at a later one.
 //!
+//! Where more has to be done than fits, points are let pass, a public number of them counted from
+//! the last reply ([`Store::let_points_pass`]).
+//!
 //! Calls leave in the order in which they were made, also those that leave at one point: whoever
 //! makes two at once (the windows of a batch) knows in which order the cloud has them.
 //!
