@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_env::RwLock;
 use fogbank_store::shape::no_array;
-use fogbank_store::{ArrayId, ArrayShape, PlaceMap, PutOutcome, Result, StoreError};
+use fogbank_store::{ArrayId, ArrayShape, PlaceMap, Result, StoreError};
 
 use crate::error::{Failure, at_opening};
 
@@ -27,7 +27,7 @@ pub(crate) trait Small: Sync {
     async fn read(&self, which: Which) -> std::result::Result<Option<Bytes>, Failure>;
 
     /// Puts it if it is not there; repeated blindly, since it is only ever put with one content.
-    async fn put(&self, which: Which, data: Bytes) -> Result<PutOutcome>;
+    async fn put(&self, which: Which, data: Bytes) -> Result<()>;
 }
 
 /// Which of them.

@@ -1,8 +1,8 @@
 //! Blobs: one object each, put conditionally if asked.
 //!
-//! A conditional put is sent once, and again only if it was refused. If nobody knows what became of
-//! it, that is the answer: whoever put it reads back and sees. A blob without a tag could never be
-//! put conditionally, and how long one is the provider does not decide.
+//! If a put's condition does not hold after a try of which nobody knows what became, the blob is
+//! read: its own bytes say that it was done. A blob without a tag could never be put conditionally,
+//! and how long one is the provider does not decide.
 
 use bytes::Bytes;
 use fogbank_store::shape::{BLOBS_LISTED_MAX, check_blob_name, tag};
@@ -11,7 +11,7 @@ use object_store::path::Path;
 
 use crate::error::store_error;
 use crate::names::Names;
-use crate::objects::{Condition, Objects};
+use crate::objects::{Objects, Put};
 
 /// The blob objects of a store.
 pub(crate) struct Blobs<'a> {
@@ -33,14 +33,11 @@ impl Blobs<'_> {
         condition: PutCondition,
     ) -> Result<PutOutcome> {
         check_blob_name(name)?;
-        let condition = match condition {
-            PutCondition::Always => Condition::Always,
-            PutCondition::IfAbsent => Condition::IfAbsent,
-            PutCondition::IfUnchanged(tag) => Condition::IfUnchanged(tag),
-        };
-        match self.objects.put(&self.names.blob(name)?, data, condition).await? {
-            PutOutcome::Done(said) => Ok(PutOutcome::Done(tag(said.0)?)),
-            failed => Ok(failed),
+        let path = self.names.blob(name)?;
+        match self.objects.put(&path, data.clone(), condition.clone()).await? {
+            Put::Done(said) => Ok(PutOutcome::Done(tag(said.0)?)),
+            Put::ConditionFailed => Ok(PutOutcome::ConditionFailed),
+            Put::Doubtful => Ok(condition.settled(self.get(name).await?, &data)),
         }
     }
 

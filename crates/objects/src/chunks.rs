@@ -12,14 +12,14 @@
 use bytes::Bytes;
 use fogbank_store::shape::rewritten;
 use fogbank_store::{
-    ArrayId, ArrayShape, ChunkName, ChunkWrite, PlaceMap, PutOutcome, Result, StoreError,
+    ArrayId, ArrayShape, ChunkName, ChunkWrite, PlaceMap, PutCondition, Result, StoreError,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::names::{Names, SHARDS};
-use crate::objects::{Condition, Objects};
+use crate::objects::{Objects, Put};
 use crate::store::ObjectsOptions;
 
 /// The chunk objects of a store.
@@ -71,9 +71,9 @@ impl Chunks<'_> {
         let _place = self.writing.take(1).await;
         let path = self.names.chunk(write.chunk)?;
         let data = write.data.clone();
-        match self.objects.put(&path, data, Condition::IfAbsentElseReadBack).await? {
-            PutOutcome::Done(_) => Ok(()),
-            PutOutcome::ConditionFailed => self.read_back(write).await,
+        match self.objects.put(&path, data, PutCondition::IfAbsent).await? {
+            Put::Done(_) => Ok(()),
+            Put::ConditionFailed | Put::Doubtful => self.read_back(write).await,
         }
     }
 

@@ -1,13 +1,15 @@
 //! One object at a time, in this crate's terms: read, put, list, and deletion of many.
 //!
-//! *Not there* is a value. What a put's condition did is one of three things: done, not done since
-//! the condition does not hold, or an error; an error says that nobody knows (`retry`).
+//! *Not there* is a value. What a put's condition did is one of four things: done; not done since
+//! the condition does not hold; so it is said of the last of several tries, of which an earlier one
+//! may have been done ([`Put::Doubtful`]); or an error, which says that nobody knows (`retry`).
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use fogbank_store::{BlobTag, PutOutcome, Result, StoreError};
+use fogbank_store::{BlobTag, PutCondition, Result, StoreError};
 use futures_util::StreamExt;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
@@ -32,13 +34,13 @@ pub(crate) struct Objects {
     provider: Provider,
 }
 
-/// When an object may be put.
-pub(crate) enum Condition {
-    Always,
-    IfAbsent,
-    /// As [`Condition::IfAbsent`]; the caller looks at what is there if something is.
-    IfAbsentElseReadBack,
-    IfUnchanged(BlobTag),
+/// What became of a put.
+pub(crate) enum Put {
+    Done(BlobTag),
+    ConditionFailed,
+    /// The condition did not hold at the last try; it may be this put's own work that is in the
+    /// way, which whoever reads back sees.
+    Doubtful,
 }
 
 impl Objects {
@@ -55,7 +57,8 @@ impl Objects {
     ) -> Result<Option<Bytes>> {
         let body_bytes_max = range.end - range.start;
         let asked = Some(GetRange::Bounded(range.clone()));
-        let expect = Expect { body_bytes_max, range: Some((range, length)), read_back: false };
+        let range = Some((range, length));
+        let expect = Expect { body_bytes_max, range, ..Expect::default() };
         match self.get(path, asked, expect).await {
             Ok(found) => Ok(Some(found.bytes().await.map_err(|e| store_error(&e))?)),
             Err(Error::NotFound { .. }) => Ok(None),
@@ -103,25 +106,28 @@ impl Objects {
         &self,
         path: &Path,
         data: Bytes,
-        condition: Condition,
-    ) -> Result<PutOutcome> {
-        let read_back = matches!(condition, Condition::IfAbsentElseReadBack);
+        condition: PutCondition,
+    ) -> Result<Put> {
         let mode = match condition {
-            Condition::Always => PutMode::Overwrite,
-            Condition::IfAbsent | Condition::IfAbsentElseReadBack => PutMode::Create,
-            Condition::IfUnchanged(tag) => PutMode::Update(self.version(tag)),
+            PutCondition::Always => PutMode::Overwrite,
+            PutCondition::IfAbsent => PutMode::Create,
+            PutCondition::IfUnchanged(tag) => PutMode::Update(self.version(tag)),
         };
         let (always, update) =
             (matches!(mode, PutMode::Overwrite), matches!(mode, PutMode::Update(_)));
         let mut options = PutOptions { mode, ..PutOptions::default() };
-        options.extensions.insert(Expect { read_back, ..Expect::default() });
+        let doubt = Arc::new(AtomicBool::new(false));
+        let doubted = (!always).then(|| doubt.clone());
+        options.extensions.insert(Expect { doubt: doubted, ..Expect::default() });
         match self.store.put_opts(path, data.into(), options).await {
-            Ok(PutResult { e_tag, version, .. }) => Ok(PutOutcome::Done(self.tag(e_tag, version))),
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) if !always => {
-                Ok(PutOutcome::ConditionFailed)
-            }
-            Err(Error::NotFound { .. }) if update => Ok(PutOutcome::ConditionFailed),
-            Err(error) => Err(store_error(&error)),
+            Ok(PutResult { e_tag, version, .. }) => Ok(Put::Done(self.tag(e_tag, version))),
+            Err(error) => match error {
+                Error::AlreadyExists { .. } | Error::Precondition { .. } if !always => {
+                    Ok(failed(&doubt))
+                }
+                Error::NotFound { .. } if update => Ok(failed(&doubt)),
+                error => Err(store_error(&error)),
+            },
         }
     }
 
@@ -216,6 +222,11 @@ impl Objects {
             _ => UpdateVersion { e_tag: tag, version: None },
         }
     }
+}
+
+/// A put whose condition did not hold.
+fn failed(doubt: &AtomicBool) -> Put {
+    if doubt.load(Ordering::Relaxed) { Put::Doubtful } else { Put::ConditionFailed }
 }
 
 /// Names of a page: what all providers give at most, or by default.

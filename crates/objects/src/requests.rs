@@ -13,7 +13,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -40,13 +40,14 @@ pub(crate) struct Expect {
     pub body_bytes_max: u64,
     /// The range asked for, and the length that the whole object must have.
     pub range: Option<(Range<u64>, u64)>,
-    /// Whether it may be sent twice though it looks as if not: its caller reads back.
-    pub read_back: bool,
+    /// Of a put under a condition whose caller reads back, so that it may be sent twice: becomes
+    /// true when nobody knows whether an earlier try was done.
+    pub doubt: Option<Arc<AtomicBool>>,
 }
 
 impl Default for Expect {
     fn default() -> Self {
-        Self { body_bytes_max: REPLY_BYTES_MAX, range: None, read_back: false }
+        Self { body_bytes_max: REPLY_BYTES_MAX, range: None, doubt: None }
     }
 }
 
@@ -101,13 +102,17 @@ impl Requests {
         request: HttpRequest,
     ) -> Result<HttpResponse, Failure> {
         let expect = request.extensions().get::<Expect>().cloned().unwrap_or_default();
-        let twice = if expect.read_back { Twice::Harmless } else { retry::twice(&request) };
+        let read_back = expect.doubt.is_some();
+        let twice = if read_back { Twice::Harmless } else { retry::twice(&request) };
         let mut place = self.tries.place(twice).await;
         loop {
             self.counted(&request);
             match attempt(client, request.clone(), &expect).await {
                 Ok(answer) => {
                     place.answered();
+                    if let Some(doubt) = expect.doubt.filter(|_| place.is_doubtful()) {
+                        doubt.store(true, Ordering::Relaxed);
+                    }
                     return Ok(answer);
                 }
                 Err(_) if asks_who_we_are(&request) => return Err(no_credentials()),

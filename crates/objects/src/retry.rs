@@ -3,9 +3,9 @@
 //! Three things can become of a request: it was answered; it was *refused*, which is certain to
 //! have changed nothing (no connection, too many requests, a conflict with another one under way);
 //! or its outcome is *unknown* (the connection broke, the server failed). A refused request is sent
-//! again whatever it is; one of unknown outcome only if doing it twice is as good as once. A
-//! conditional put is not: a second one would find the first one's object in its way and take its
-//! own work for another's. That outcome goes to the caller, who reads back.
+//! again whatever it is; one of unknown outcome only if doing it twice is as good as once. A put
+//! under a condition is that only if its caller reads back: the second finds the first one's object
+//! in its way, and would take its own work for another's.
 //!
 //! Again means the same bytes, after a wait that depends on the number of tries alone, in the place
 //! that the request holds among those under way: so the cloud sees nothing but its own failures.
@@ -94,6 +94,7 @@ pub(crate) struct Place<'a> {
     tries: &'a Tries,
     waits: Waits,
     twice: Twice,
+    is_doubtful: bool,
     /// When the try that is under way was begun.
     began: Nanos,
     _place: Option<SemaphorePermit<'a>>,
@@ -115,7 +116,7 @@ impl Tries {
     pub(crate) async fn place(&self, twice: Twice) -> Place<'_> {
         let waits = Waits::new(&self.absent, &self.throttled);
         let place = self.places.acquire().await.ok();
-        Place { tries: self, waits, twice, began: self.clock.now(), _place: place }
+        Place { tries: self, waits, twice, is_doubtful: false, began: self.clock.now(), _place: place }
     }
 }
 
@@ -130,6 +131,7 @@ impl Place<'_> {
             }
             Attempt::Failed(trouble, failure) => (trouble, failure),
         };
+        self.is_doubtful |= trouble == Trouble::Unknown;
         let Some(wait) = self.waits.after(trouble, self.twice) else { return Err(failure) };
         let clock = &self.tries.clock;
         self.tries.absences.failed((self.began, clock.now()), what, &failure.words);
@@ -137,6 +139,11 @@ impl Place<'_> {
         clock.sleep_until(clock.now().saturating_add(wait)).await;
         self.began = clock.now();
         Ok(())
+    }
+
+    /// Whether a try that failed may have been done.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        self.is_doubtful
     }
 
     /// The store has answered.

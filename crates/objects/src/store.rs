@@ -21,7 +21,7 @@ use crate::credentials;
 use crate::environment::Environment;
 use crate::error::{Failure, failure};
 use crate::names::Names;
-use crate::objects::{Condition, Objects};
+use crate::objects::Objects;
 use crate::reads;
 use crate::requests::{Connector, RequestCount, Requests};
 use crate::retry::throttled_schedule;
@@ -143,9 +143,9 @@ impl Small for ObjectsStore {
         Ok(found.map_err(|e| failure(&e))?.map(|(data, _)| data))
     }
 
-    async fn put(&self, which: Which, data: Bytes) -> Result<PutOutcome> {
+    async fn put(&self, which: Which, data: Bytes) -> Result<()> {
         let path = self.small_path(which)?;
-        self.objects.put(&path, data, Condition::IfAbsentElseReadBack).await
+        self.objects.put(&path, data, PutCondition::IfAbsent).await.map(|_| ())
     }
 }
 

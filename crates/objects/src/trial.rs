@@ -19,22 +19,16 @@ use fogbank_store::{BlobTag, PutCondition, PutOutcome, Result, Store, StoreError
 /// [`StoreError::Refused`] if it lacks a guarantee, with the name of that.
 pub(crate) async fn try_out<F: Future<Output = Result<()>>>(
     store: &impl Store,
-    further: impl Fn() -> F,
+    further: impl FnOnce() -> F,
 ) -> Result<()> {
-    let mut tries_left = TRIES_MAX;
-    loop {
-        tries_left -= 1;
-        let tried = async {
-            conditions(store).await?;
-            further().await?;
-            list_and_deletion(store).await
-        };
-        return match tried.await {
-            // Of a conditional put that was not answered nobody knows what became of it.
-            Err(StoreError::Absent(_)) if tries_left > 0 => continue,
-            Err(StoreError::Misbehaved(what)) => Err(lacking(&what)),
-            tried => tried,
-        };
+    let tried = async {
+        conditions(store).await?;
+        further().await?;
+        list_and_deletion(store).await
+    };
+    match tried.await {
+        Err(StoreError::Misbehaved(what)) => Err(lacking(&what)),
+        tried => tried,
     }
 }
 
@@ -112,6 +106,3 @@ pub(crate) fn lacking(what: &str) -> StoreError {
          or a version of it that has this. Nothing was stored"
     ))
 }
-
-/// How often a trial is begun that was not answered to its end.
-const TRIES_MAX: u32 = 3;

@@ -217,7 +217,7 @@ async fn what_is_lost_throttled_or_forged_is_dealt_with() {
     };
     let cell = Cell::Bytes(conformance::content(SHAPE, name(5, 1)).slice(100..200));
 
-    // A conditional put of unknown outcome is sent once and never guessed.
+    // A conditional put of unknown outcome is sent again and never guessed.
     for (round, fate) in [
         Fate::LoseAnswer,
         Fate::AnswerAfter(error("500 Internal Server Error", "InternalServerError")),
@@ -230,11 +230,21 @@ async fn what_is_lost_throttled_or_forged_is_dealt_with() {
     {
         next(&between, "PutItem", 1, fate.clone());
         let (blob, ours) = (format!("commit{round}"), Bytes::from(vec![round as u8; 40]));
-        let outcome = store.blob_put(&blob, ours.clone(), PutCondition::IfAbsent).await;
-        assert!(matches!(outcome, Err(StoreError::Absent(_))), "{fate:?}: {outcome:?}");
-        assert_eq!(bodies(&between).len(), 1, "{fate:?}");
-        assert_eq!(store.blob_get(&blob).await.unwrap().unwrap().0, ours);
+        let put = store.blob_put(&blob, ours.clone(), PutCondition::IfAbsent).await.unwrap();
+        let sent = bodies(&between);
+        assert!(sent.len() == 3 && sent[0] == sent[1], "{fate:?}: twice, and read back");
+        let (there, tag) = store.blob_get(&blob).await.unwrap().unwrap();
+        assert_eq!((there, put), (ours, PutOutcome::Done(tag)));
+        next(&between, "PutItem", 1, fate);
+        let late = store.blob_put(&blob, "late".into(), PutCondition::IfAbsent).await.unwrap();
+        assert_eq!(late, PutOutcome::ConditionFailed);
     }
+    // A long one too, whose parts stay.
+    let long = Bytes::from(vec![7; 900_000]);
+    next(&between, "PutItem", 1, Fate::LoseAnswer);
+    let put = store.blob_put("long", long.clone(), PutCondition::IfAbsent).await.unwrap();
+    let (there, tag) = store.blob_get("long").await.unwrap().unwrap();
+    assert_eq!((there, put), (long, PutOutcome::Done(tag)));
     // One that was throttled was not done, and is sent again, the same.
     let throttled = || {
         let code = "ProvisionedThroughputExceededException";

@@ -200,6 +200,19 @@ pub enum PutCondition {
     IfUnchanged(BlobTag),
 }
 
+impl PutCondition {
+    /// What became of a put of `data` whose condition does not hold any more though an earlier try
+    /// may have been done, as what is `there` tells: its own bytes are its own work. So no two
+    /// writers put the same.
+    pub fn settled(&self, there: Option<(Bytes, BlobTag)>, data: &Bytes) -> PutOutcome {
+        let untouched = |tag: &BlobTag| matches!(self, Self::IfUnchanged(seen) if seen == tag);
+        match there {
+            Some((there, tag)) if there == *data && !untouched(&tag) => PutOutcome::Done(tag),
+            _ => PutOutcome::ConditionFailed,
+        }
+    }
+}
+
 /// The store's own mark of one content of a blob (an object store's ETag). Two puts of the same
 /// bytes may have the same tag: whoever stands on [`PutCondition::IfUnchanged`] never puts the same
 /// bytes twice.

@@ -103,11 +103,7 @@ impl<S: Store> Retry<S> {
         condition: &PutCondition,
     ) -> Result<PutOutcome> {
         let there = self.attempt(Call::BlobGet(name)).await.0?.blob()?;
-        let untouched = |tag| matches!(condition, PutCondition::IfUnchanged(seen) if *seen == tag);
-        Ok(match there {
-            Some((there, tag)) if there == data && !untouched(tag.clone()) => PutOutcome::Done(tag),
-            _ => PutOutcome::ConditionFailed,
-        })
+        Ok(condition.settled(there, data))
     }
 }
 

@@ -13,8 +13,8 @@
 //! listed. A stop before 2 leaves parts that nobody sees until the table is deleted: a megabyte of
 //! a checkpoint, at worst.
 //!
-//! A put of the head under a condition is sent once, and again only if it was refused, as in object
-//! stores.
+//! If its condition does not hold after a try of which nobody knows what became, the blob is read,
+//! as in object stores.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,6 @@ use crate::dynamo::table::{
     Attributes, Change, Condition, ItemsMax, Put, data, data_of, text, text_of,
 };
 use crate::names::SHARDS;
-use crate::retry::Twice;
 
 /// The blobs of a store.
 pub(crate) struct Blobs<'a>(pub Chunks<'a>);
@@ -98,17 +97,23 @@ impl Blobs<'_> {
         });
         self.0.change(pieces.collect()).await?;
         let head = head_of(&tag, if parts == 0 { &data } else { &[] });
-        let (when, twice) = match &condition {
-            PutCondition::Always => (Condition::Always, Twice::Harmless),
-            PutCondition::IfAbsent => (Condition::IfAbsent, Twice::Harmful),
-            PutCondition::IfUnchanged(seen) => (Condition::IfTag(&seen.0), Twice::Harmful),
+        let when = match &condition {
+            PutCondition::Always => Condition::Always,
+            PutCondition::IfAbsent => Condition::IfAbsent,
+            PutCondition::IfUnchanged(seen) => Condition::IfTag(&seen.0),
         };
-        let put = self.0.table.put(&self.0.keys.blob(name), head, when, twice).await?;
+        let mut put = self.0.table.put(&self.0.keys.blob(name), head, when).await?;
+        if matches!(put, Put::Doubtful) {
+            put = match condition.settled(self.get(name).await?, &data) {
+                PutOutcome::Done(_) => Put::Done(None),
+                PutOutcome::ConditionFailed => Put::ConditionFailed,
+            };
+        }
         let (outcome, unused) = match (put, condition) {
             (Put::Done(_), PutCondition::IfUnchanged(seen)) => (true, Some(seen.0.into())),
             (Put::Done(old), _) => (true, old.and_then(|old| text_of(&old, "t"))),
-            (Put::ConditionFailed, _) if parts == 0 => (false, None),
-            (Put::ConditionFailed, _) => {
+            _ if parts == 0 => (false, None),
+            _ => {
                 let there = self.0.table.get(&self.0.keys.blob(name)).await?;
                 let there = there.and_then(|item| text_of(&item, "t"));
                 (false, (there.as_ref() != Some(&tag)).then(|| tag.clone()))

@@ -43,7 +43,7 @@ use crate::environment::Environment;
 use crate::error::Failure;
 use crate::names::Names;
 use crate::requests::RequestCount;
-use crate::retry::{Tries, Twice};
+use crate::retry::Tries;
 use crate::store::ObjectsOptions;
 use crate::table_url::TableUrl;
 use crate::trial;
@@ -51,7 +51,7 @@ use crate::trial;
 use blobs::{Blobs, PART_BYTES};
 use chunks::Chunks;
 use keys::{Key, Keys};
-use table::{Condition, Put, Table, data_of};
+use table::{Condition, Table, data_of};
 
 /// A store in a table.
 pub struct DynamoStore {
@@ -126,12 +126,10 @@ impl Small for DynamoStore {
         Ok(Some(data))
     }
 
-    async fn put(&self, which: Which, data: Bytes) -> Result<PutOutcome> {
+    async fn put(&self, which: Which, data: Bytes) -> Result<()> {
         let (key, item) = (self.small_key(which), blobs::head_of(SMALL_TAG, &data));
-        Ok(match self.table.put(&key, item, Condition::IfAbsent, Twice::Harmless).await? {
-            Put::Done(_) => PutOutcome::Done(BlobTag(SMALL_TAG.into())),
-            Put::ConditionFailed => PutOutcome::ConditionFailed,
-        })
+        self.table.put(&key, item, Condition::IfAbsent).await?;
+        Ok(())
     }
 }
 

@@ -45,6 +45,8 @@ pub(crate) enum Put {
     /// Done; what was there before, if that was asked for.
     Done(Option<Attributes>),
     ConditionFailed,
+    /// The condition did not hold at the last try; an earlier one may have been done.
+    Doubtful,
 }
 
 /// Of how many items a list is, at most.
@@ -169,7 +171,6 @@ impl Table {
         key: &Key,
         attributes: Attributes,
         condition: Condition<'_>,
-        twice: Twice,
     ) -> Result<Put, Failure> {
         let mut item = attributes;
         item.extend(attributes_of(key));
@@ -181,7 +182,7 @@ impl Table {
                 request.condition_expression("t = :t").expression_attribute_values(":t", text(tag))
             }
         };
-        let mut place = self.tries.place(twice).await;
+        let mut place = self.tries.place(Twice::Harmless).await;
         loop {
             self.counted(PUTS);
             match request.clone().send().await {
@@ -191,7 +192,8 @@ impl Table {
                 }
                 Err(error) if error.code() == Some("ConditionalCheckFailedException") => {
                     place.answered();
-                    return Ok(Put::ConditionFailed);
+                    let is_doubtful = place.is_doubtful();
+                    return Ok(if is_doubtful { Put::Doubtful } else { Put::ConditionFailed });
                 }
                 Err(error) => place.again(attempt(error), "PutItem").await?,
             }
