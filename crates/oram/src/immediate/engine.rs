@@ -129,10 +129,11 @@ impl<P: Plane> Immediate<P> {
             departing,
         });
         let mut beside = JoinSet::new();
-        beside.spawn(guarded(shared.clone(), leaving::leave_all(shared.clone(), durable)));
-        beside.spawn(guarded(shared.clone(), returns::take_all(shared.clone(), returns)));
-        beside.spawn(guarded(shared.clone(), writing::seal_all(shared.clone(), falls_due, sealed)));
-        beside.spawn(guarded(shared.clone(), writing::send_all(shared.clone(), windows)));
+        let seal_all = async |shared, due: &mut _| writing::seal_all(shared, due, sealed).await;
+        beside.spawn(guarded_over(shared.clone(), durable, leaving::leave_all));
+        beside.spawn(guarded_over(shared.clone(), returns, returns::take_all));
+        beside.spawn(guarded_over(shared.clone(), falls_due, seal_all));
+        beside.spawn(guarded_over(shared.clone(), windows, writing::send_all));
         for (array, shape) in shared.codec.arrays() {
             shared.store.create_array(array, shape).await.map_err(blame_new)?;
         }
@@ -299,6 +300,17 @@ pub async fn guarded<P: Plane>(
     let fail_on_drop = FailOnDrop { shared, is_midway: std::thread::panicking };
     let ended = task.await;
     ended.inspect_err(|error| fail_on_drop.shared.fail(error)) // at once: nothing more is to leave
+}
+
+/// The same of a task that goes by what it is `told`. Whoever tells it something finds that it does
+/// not listen any more only when he can find out why: he would say that the engine is closed, and
+/// be the first to.
+pub(crate) async fn guarded_over<P: Plane, T>(
+    shared: Arc<Shared<P>>,
+    mut told: mpsc::UnboundedReceiver<T>,
+    task: impl AsyncFnOnce(Arc<Shared<P>>, &mut mpsc::UnboundedReceiver<T>) -> Result<()>,
+) -> Result<()> {
+    guarded(shared.clone(), task(shared, &mut told)).await
 }
 
 /// Tells whoever waits when a task ends as it should not.

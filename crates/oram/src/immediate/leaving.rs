@@ -24,7 +24,7 @@ use crate::{Result, of_task};
 /// As for an access.
 pub async fn leave_all<P: Plane>(
     shared: Arc<Shared<P>>,
-    mut departing: mpsc::UnboundedReceiver<P::Request>,
+    departing: &mut mpsc::UnboundedReceiver<P::Request>,
 ) -> Result<()> {
     let mut pacer = LinkPacer::new(shared.grid.quantum(), shared.shell.pace.down_bytes_per_s);
     let mut waiting = VecDeque::new();

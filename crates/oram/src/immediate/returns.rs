@@ -57,7 +57,7 @@ fn process<P: Plane>(shared: &Shared<P>, (request, opened): (P::Request, P::Open
 /// counts.
 pub async fn take_all<P: Plane>(
     shared: Arc<Shared<P>>,
-    mut returns: mpsc::UnboundedReceiver<Returned<P>>,
+    returns: &mut mpsc::UnboundedReceiver<Returned<P>>,
 ) -> Result<()> {
     let mut waiting: Vec<Returned<P>> = Vec::new();
     loop {

@@ -39,7 +39,7 @@ type Sealed<P> = (<P as Plane>::Written, Vec<Vec<ChunkWrite>>);
 /// not to wait for a cipher.
 pub async fn seal_all<P: Plane>(
     shared: Arc<Shared<P>>,
-    mut due: mpsc::UnboundedReceiver<P::Due>,
+    due: &mut mpsc::UnboundedReceiver<P::Due>,
     sealed: mpsc::UnboundedSender<Sealed<P>>,
 ) -> Result<()> {
     while let Some(due) = due.recv().await {
@@ -120,7 +120,7 @@ fn bytes_of(writes: &[ChunkWrite]) -> usize {
 /// As for an access.
 pub async fn send_all<P: Plane>(
     shared: Arc<Shared<P>>,
-    mut sealed: mpsc::UnboundedReceiver<Sealed<P>>,
+    sealed: &mut mpsc::UnboundedReceiver<Sealed<P>>,
 ) -> Result<()> {
     let mut queue = Queue { waiting: VecDeque::new(), messages: 0, bytes: 0 };
     let mut under_way = FuturesUnordered::new();

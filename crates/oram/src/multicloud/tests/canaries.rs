@@ -124,7 +124,11 @@ fn what_deaths_show() {
         ),
         (
             Leak::CommitAtOnce,
-            ["it asks for what is not here", "a level that is not there", "is not filled"],
+            [
+                "a level that is to be read is not here",
+                "a level that is not there",
+                "is not filled",
+            ],
         ),
     ] {
         let seen = (0..40).find_map(|seed| {

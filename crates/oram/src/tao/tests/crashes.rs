@@ -2,8 +2,12 @@
 
 use fogbank_store::Fault;
 
+use tokio::sync::mpsc;
+
 use super::*;
 use crate::Error;
+use crate::immediate::engine::{Shared, guarded_over};
+use crate::tao::Processor;
 
 /// The model after each prefix of the accesses submitted, and how many of them were answered.
 struct History {
@@ -122,4 +126,27 @@ async fn many_lives_in_a_row() {
         }
         history.check(found(&world).await);
     }
+}
+
+/// What a task had still to do when it failed: gone when it listens no more.
+struct Undone(Arc<Shared<Processor>>);
+
+impl Drop for Undone {
+    fn drop(&mut self) {
+        assert!(matches!(self.0.fault.reason(), Error::CloudLied(_)), "{}", self.0.fault.reason());
+    }
+}
+
+/// Whoever found it closed first said that the engine is, and that was taken for the reason.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_fails_says_why_before_it_listens_no_more() {
+    let world = World::default();
+    let engine = world.open(world.cloud.clone(), settings(20)).await.unwrap();
+    let (tell, told) = mpsc::unbounded_channel();
+    tell.send(Undone(engine.shared.clone())).unwrap();
+    let fails = async |_, _: &mut _| Err(crate::lied("a lie"));
+    let failed = guarded_over(engine.shared.clone(), told, fails).await;
+    assert!(matches!(failed, Err(Error::CloudLied(_))));
+    assert!(tell.is_closed());
+    assert!(matches!(engine.submit(Address(0), Access::Read).await, Err(Error::CloudLied(_))));
 }
