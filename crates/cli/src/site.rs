@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek};
+use std::path::Path;
 
 use fogbank::args::{
     SiteArgs, SiteBackupArgs, SiteBuildArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs,
@@ -203,7 +204,9 @@ async fn restore(args: SiteRestoreArgs) -> Result<()> {
         BackupReader::open(BufReader::new(file), &master).map_err(unread)
     };
     let place = SitePlace::new(&args.client.data);
+    let ending = of_new(&args.client.data, "")?;
     fill(&place, &args.store, open, "restoring").await?;
+    drop(ending);
     tell_new(&place).await
 }
 
@@ -226,6 +229,7 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
             old.id()?
         );
     }
+    let ending = of_new(&args.to, "; or start the clients of the old one, which is as it was")?;
     let passing = passing_key(&randomness()?);
     let file = nameless(old.trusted(), "rotating")?;
     let unwritten = |e: std::io::Error| Error::CannotUse(format!("the copy is not whole: {e}"));
@@ -241,6 +245,7 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
         BackupReader::open(BufReader::new(&copy), &passing).map_err(unread)
     };
     fill(&new, &args.to_store, open, "filling the new site").await?;
+    drop(ending);
     tell_new(&new).await?;
     tell(
         "then",
@@ -262,6 +267,21 @@ fn tell_ended(others: usize) {
              and says why"
         );
     }
+}
+
+/// What a signal leaves of a site that is made in `data`.
+///
+/// # Errors
+/// As [`Ending::telling`].
+fn of_new(data: &Path, or: &'static str) -> Result<Ending> {
+    let data = data.display().to_string();
+    let words = move || {
+        format!(
+            "the new site in {data} is not made, and nobody can join it: the same command begins \
+             it anew{or}"
+        )
+    };
+    Ending::telling(words, None)
 }
 
 /// Makes a site of a backup.

@@ -173,13 +173,14 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
 
 /// The address as clients type it, and for people.
 pub fn served_at(listener: &Listener) -> (String, String) {
+    let nbd = if listener.has_tls() { "nbds" } else { "nbd" };
     match listener.place() {
         nbd::Place::Tcp(address) => {
-            (format!("nbd://{}", within_reach(address)), address.to_string())
+            (format!("{nbd}://{}", within_reach(address)), address.to_string())
         }
         nbd::Place::Unix(path) => {
             let path = std::path::absolute(&path).unwrap_or(path);
-            (format!("nbd+unix:///?socket={}", path.display()), path.display().to_string())
+            (format!("{nbd}+unix:///?socket={}", path.display()), path.display().to_string())
         }
     }
 }

@@ -334,6 +334,32 @@ async fn what_is_stopped_says_how_it_goes_on() {
     done(folder, &backup);
 }
 
+/// Of a site the same goes on, and does here.
+#[test]
+fn a_site_that_is_made_of_another_and_stopped_says_how_it_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let at = |name: &str| format!("file://{}", folder.join(name).display());
+    let cloud = at("cloud");
+    done(folder, &["site", "create", "--data", "one", "--size", "64MiB", "--store", &cloud]);
+    done(folder, &["site", "backup", "--data", "one", "--to", "saved"]);
+    let begun = |data: &str| {
+        let note = folder.join(data).join("proxy/site");
+        move || note.exists()
+    };
+    let [second, third] = [at("second"), at("third")];
+    let restore = ["site", "restore", "--from", "saved", "--key", "one/proxy/key"];
+    let restore = [&restore[..], &["--data", "two", "--store", &second]].concat();
+    let rotate = ["site", "rotate-key", "--data", "one", "--to", "three", "--to-store", &third];
+    for (command, data, old) in [(&restore[..], "two", false), (&rotate[..], "three", true)] {
+        let said = interrupted(folder, command, begun(data));
+        assert!(said.contains("the same command begins it anew"), "{said}");
+        assert_eq!(said.contains("start the clients of the old one"), old, "{said}");
+        done(folder, command);
+        done(folder, &["site", "verify", "--data", data]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn verify_reads_every_cell() {
     let folder = tempfile::tempdir().unwrap();

@@ -116,7 +116,14 @@ impl Tries {
     pub(crate) async fn place(&self, twice: Twice) -> Place<'_> {
         let waits = Waits::new(&self.absent, &self.throttled);
         let place = self.places.acquire().await.ok();
-        Place { tries: self, waits, twice, is_doubtful: false, began: self.clock.now(), _place: place }
+        Place {
+            tries: self,
+            waits,
+            twice,
+            is_doubtful: false,
+            began: self.clock.now(),
+            _place: place,
+        }
     }
 }
 

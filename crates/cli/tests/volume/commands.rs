@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use fogbank_env::{Purpose, Randomness};
+use fogbank_env::{Purpose, Randomness, write_secret};
 use rand_core::Rng;
 
 use crate::client::{BLOCK, Client};
@@ -295,6 +295,22 @@ fn nbdcopy_gets_back_what_it_put_on_a_storage_server() {
     round_trip(folder.path(), &format!("nbd+unix:///?socket={}", socket.display()), || {
         Server::try_volume(&data, &socket, &["--store", &url]).unwrap()
     });
+}
+
+/// What is to be typed next is what works: in clear there would be no disk.
+#[test]
+fn a_disk_in_tls_is_told_as_one() {
+    let volume = Volume::new("1MiB");
+    let [certificate, key] = ["cert.pem", "key.pem"].map(|name| volume.path(name));
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    write_secret(&key, made.signing_key.serialize_pem().as_bytes()).unwrap();
+    let [certificate, key] = [&certificate, &key].map(|path| path.to_str().unwrap());
+    let server = volume.serve_with(&["--tls-cert", certificate, "--tls-key", key]);
+    let told = server.greeting();
+    assert!(told.contains("nbds+unix:///?socket=") && !told.contains("nbd+unix"), "{told}");
+    drop(server);
+    assert!(volume.serve().greeting().contains("nbd+unix:///?socket="));
 }
 
 #[test]

@@ -76,6 +76,11 @@ impl Listener {
         self.socket.place()
     }
 
+    /// Whether clients have to speak TLS.
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// Serves `engine` until `shutdown` completes, then answers what was taken and returns.
     pub async fn serve(
         self,
