@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bytesize::ByteSize;
 use fogbank_oram::ImmediateShape;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -57,8 +58,15 @@ impl VolumeShape {
                 "--size {size} is no whole number of blocks of {block} bytes"
             )));
         }
-        let blocks = u32::try_from(size / block);
-        let blocks = blocks.map_err(|_| Error::Usage("--size: too many blocks".into()))?;
+        let blocks = u32::try_from(size / block).map_err(|_| {
+            let said = |bytes: u64| ByteSize::b(bytes).display().iec();
+            Error::Usage(format!(
+                "--size {size}: in blocks of {} a volume is smaller than {}; choose a smaller \
+                 --size, or a larger --block",
+                said(block),
+                said(block << 32)
+            ))
+        })?;
         Ok(Self { blocks, block_bytes: block as usize })
     }
 
@@ -250,8 +258,6 @@ pub fn is_of_volume(config: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bytesize::ByteSize;
-
     use super::*;
     use crate::args::ShapeArgs;
     use crate::config::StoreConfig;
@@ -318,6 +324,8 @@ mod tests {
                 assert!(matches!(refused, Err(Error::Usage(_))), "{size} {block}");
             }
         }
+        let told = usual("tao", 1 << 50, 512).unwrap_err().to_string();
+        assert!(told.contains("smaller than 2.0 TiB; choose a smaller --size"), "{told}");
     }
 
     #[test]

@@ -363,7 +363,7 @@ where
     let status = error.raw_response().map(|reply| reply.status().as_u16());
     let code: String = error.code().unwrap_or_default().chars().take(60).collect();
     if let Some(status) = status.filter(|status| (300..400).contains(status)) {
-        return Attempt::Over(Failure::denied(format!(
+        return Attempt::Over(Failure::elsewhere(format!(
             "the table does not take the request ({status}): check region (AWS_REGION) and endpoint"
         )));
     }
