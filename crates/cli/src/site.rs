@@ -207,6 +207,7 @@ async fn restore(args: SiteRestoreArgs) -> Result<()> {
     let ending = of_new(&args.client.data, "")?;
     fill(&place, &args.store, open, "restoring").await?;
     drop(ending);
+    let _ending = of_made()?;
     tell_new(&place).await
 }
 
@@ -246,6 +247,7 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
     };
     fill(&new, &args.to_store, open, "filling the new site").await?;
     drop(ending);
+    let _ending = of_made()?;
     tell_new(&new).await?;
     tell(
         "then",
@@ -274,14 +276,19 @@ fn tell_ended(others: usize) {
 /// # Errors
 /// As [`Ending::telling`].
 fn of_new(data: &Path, or: &'static str) -> Result<Ending> {
-    let data = data.display().to_string();
+    let data = quoted(data);
     let words = move || {
         format!(
-            "the new site in {data} is not made, and nobody can join it: the same command begins \
-             it anew{or}"
+            "the new site is made only if fogbank site status --data {data} shows it; if not, \
+             nobody can join it, and the same command begins it anew{or}"
         )
     };
     Ending::telling(words, None)
+}
+
+/// The same once it is made: a signal that was watched once ends nobody by itself.
+fn of_made() -> Result<Ending> {
+    Ending::telling(|| "the new site is made".into(), None)
 }
 
 /// Makes a site of a backup.

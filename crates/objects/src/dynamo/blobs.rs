@@ -10,11 +10,13 @@
 //!
 //! A reader who finds the head but not all parts met a put in between and begins again. A blob is
 //! deleted the other way round, parts first, so that a stop in between leaves a name that is
-//! listed. A stop before 2 leaves parts that nobody sees until the table is deleted: a megabyte of
-//! a checkpoint, at worst.
+//! listed. A stop before 2 leaves parts that nobody sees until the table is deleted: two megabytes
+//! of a record, at worst.
 //!
 //! If its condition does not hold after a try of which nobody knows what became, the blob is read,
-//! as in object stores.
+//! as in object stores. The head of a long one is put once only, and again if it was refused for
+//! certain: a later try could come when another has deleted the blob, and make a head without
+//! parts. What became of it, whoever put it reads back.
 
 use std::collections::HashMap;
 
@@ -30,6 +32,7 @@ use crate::dynamo::table::{
     Attributes, Change, Condition, ItemsMax, Put, data, data_of, text, text_of,
 };
 use crate::names::SHARDS;
+use crate::retry::Twice;
 
 /// The blobs of a store.
 pub(crate) struct Blobs<'a>(pub Chunks<'a>);
@@ -102,7 +105,9 @@ impl Blobs<'_> {
             PutCondition::IfAbsent => Condition::IfAbsent,
             PutCondition::IfUnchanged(seen) => Condition::IfTag(&seen.0),
         };
-        let mut put = self.0.table.put(&self.0.keys.blob(name), head, when).await?;
+        let is_alone = parts == 0 || condition == PutCondition::Always;
+        let twice = if is_alone { Twice::Harmless } else { Twice::Harmful };
+        let mut put = self.0.table.put(&self.0.keys.blob(name), head, when, twice).await?;
         if matches!(put, Put::Doubtful) {
             put = match condition.settled(self.get(name).await?, &data) {
                 PutOutcome::Done(_) => Put::Done(None),

@@ -24,6 +24,7 @@ use crate::chunks::{Writing, of_shard, without_repetitions};
 use crate::dynamo::keys::{Key, Keys};
 use crate::dynamo::table::{Change, Condition, ItemsMax, Put, Table};
 use crate::names::SHARDS;
+use crate::retry::Twice;
 
 /// The cells of a store.
 pub(crate) struct Chunks<'a> {
@@ -131,7 +132,7 @@ impl Chunks<'_> {
     /// Puts the item that says that a chunk version is there.
     async fn say(&self, write: &ChunkWrite, shape: ArrayShape) -> Result<()> {
         let key = self.keys.chunk(write.chunk);
-        let put = self.table.put(&key, HashMap::new(), Condition::IfAbsent);
+        let put = self.table.put(&key, HashMap::new(), Condition::IfAbsent, Twice::Harmless);
         if let Put::Done(_) = put.await? {
             return Ok(());
         }

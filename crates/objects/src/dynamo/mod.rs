@@ -43,7 +43,7 @@ use crate::environment::Environment;
 use crate::error::Failure;
 use crate::names::Names;
 use crate::requests::RequestCount;
-use crate::retry::Tries;
+use crate::retry::{Tries, Twice};
 use crate::store::ObjectsOptions;
 use crate::table_url::TableUrl;
 use crate::trial;
@@ -128,7 +128,7 @@ impl Small for DynamoStore {
 
     async fn put(&self, which: Which, data: Bytes) -> Result<()> {
         let (key, item) = (self.small_key(which), blobs::head_of(SMALL_TAG, &data));
-        self.table.put(&key, item, Condition::IfAbsent).await?;
+        self.table.put(&key, item, Condition::IfAbsent, Twice::Harmless).await?;
         Ok(())
     }
 }

@@ -171,6 +171,7 @@ impl Table {
         key: &Key,
         attributes: Attributes,
         condition: Condition<'_>,
+        twice: Twice,
     ) -> Result<Put, Failure> {
         let mut item = attributes;
         item.extend(attributes_of(key));
@@ -182,7 +183,7 @@ impl Table {
                 request.condition_expression("t = :t").expression_attribute_values(":t", text(tag))
             }
         };
-        let mut place = self.tries.place(Twice::Harmless).await;
+        let mut place = self.tries.place(twice).await;
         loop {
             self.counted(PUTS);
             match request.clone().send().await {
