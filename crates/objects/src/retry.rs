@@ -9,8 +9,8 @@
 //!
 //! Again means the same bytes, after a wait that depends on the number of tries alone, in the place
 //! that the request holds among those under way: so the cloud sees nothing but its own failures.
-//! The library's own retries are off: they wait for random times and repeat conditional puts whose
-//! outcome is unknown.
+//! The library's own retries are off: they wait for random times, and read nothing back after a put
+//! under a condition that they repeat.
 
 use std::sync::Arc;
 use std::time::Duration;
