@@ -64,13 +64,20 @@ async fn longest_after(queries: u64, is_closed: bool) -> Nanos {
     *took.last().unwrap()
 }
 
+/// Of eight that seem to live the last one comes after three head starts, each as long as the
+/// public time and a little for what the piece moves.
+const LAST_OF_EIGHT: Nanos = (1 + 3) * 1_000_000_000;
+/// What pieces move, and round trips.
+const MOVED: Nanos = 500_000_000;
+
 #[tokio::test(start_paused = true)]
 async fn who_stays_is_not_held_up_by_those_who_leave() {
     for queries in [550, 601, 652] {
         let closed = longest_after(queries, true).await;
         let killed = longest_after(queries, false).await;
         println!("{queries} queries: {closed} ns, {killed} ns");
-        assert!(closed < 500_000_000, "{queries} queries of each, then they close: {closed} ns");
-        assert!(killed < 4_000_000_000, "{queries} queries of each, then they die: {killed} ns");
+        assert!(closed < MOVED, "{queries} queries of each, then they close: {closed} ns");
+        let is_within = killed < LAST_OF_EIGHT + MOVED;
+        assert!(is_within, "{queries} queries of each, then they die: {killed} ns");
     }
 }
