@@ -230,7 +230,11 @@ impl Tenants {
         to_mix: bool,
     ) -> Result<Option<Arc<Tenant>>> {
         let absent = |e: io::Error| StoreError::Absent(format!("the tenant's folder: {e}"));
-        let Some(known) = compute(|| self.find(name)).map_err(absent)? else { return Ok(None) };
+        let known = match self.known(name) {
+            None => compute(|| self.find(name)).map_err(absent)?,
+            known => known,
+        };
+        let Some(known) = known else { return Ok(None) };
         let is_it = match to_mix {
             true => known.token.for_mixing().is(shown),
             false => known.token.is(shown),
@@ -240,6 +244,10 @@ impl Tenants {
         }
         let open = || async { self.open(&known.folder).await.map(Arc::new) };
         known.open.get_or_try_init(open).await.cloned().map(Some)
+    }
+
+    fn known(&self, name: &str) -> Option<Arc<Known>> {
+        self.known.lock().get(name).cloned()
     }
 
     fn find(&self, name: &str) -> io::Result<Option<Arc<Known>>> {

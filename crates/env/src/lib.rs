@@ -23,7 +23,7 @@ mod timer;
 mod typed;
 
 pub use clock::{Clock, Nanos, SystemClock};
-pub use compute::compute;
+pub use compute::{compute, compute_over};
 pub use counted::counted;
 pub use deadline::by;
 pub use folder_lock::FolderLock;

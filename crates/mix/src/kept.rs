@@ -22,7 +22,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fogbank_env::compute;
+use fogbank_env::compute_over;
 use fogbank_store::{ArrayId, ArrayShape, ChunkName, ChunkWrite, Store, StoreError};
 
 use crate::message::{Source, ToShuffler};
@@ -138,7 +138,8 @@ impl KeptShelf {
                 brought.extend(self.read(of).await);
             }
         }
-        let sent = compute(|| shuffler.ask_with(message, brought))?;
+        let bytes = shuffler.bytes_of(&message);
+        let sent = compute_over(bytes, || shuffler.ask_with(message, brought))?;
         let mut others = Vec::with_capacity(sent.len());
         for sent in sent {
             match sent {

@@ -24,7 +24,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use fogbank_env::{RwLock, compute};
+use fogbank_env::{RwLock, compute_over};
 use fogbank_store::{BlobTag, PutCondition, PutOutcome, Store, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -32,7 +32,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::message::{Across, Back, Reached, ToSession};
 use crate::seen::{self, Seen};
 use crate::session::{FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud};
-use crate::signed::{PublicKey, Signer, Signing};
+use crate::signed::{PublicKey, Signed, Signer, Signing};
 use crate::{
     Elsewhere, Error, Holder, HolderSends, KeptRoom, KeptShelf, Seed, Shape, Shuffler,
     ShufflerSends,
@@ -158,7 +158,8 @@ impl MixServer {
         hears(&message)?;
         let sends = match message {
             Between::Across(message) => {
-                compute(|| volume.shuffler.across(message)).map(Sends::from)
+                let bytes = message.batch().cells.bytes().len();
+                compute_over(bytes, || volume.shuffler.across(message)).map(Sends::from)
             }
             Between::Back(message) => volume.holder.level(message).await.map(Sends::from),
         };

@@ -188,6 +188,24 @@ impl Shuffler {
         }
     }
 
+    /// Bytes of cells that it moves to do what the client asks, at most.
+    pub(crate) fn bytes_of(&self, message: &ToShuffler) -> usize {
+        let level = |generation: Generation| {
+            let count = generation.count();
+            self.shape.size(self.shape.written(count), count) as usize
+        };
+        let cells = match message {
+            ToShuffler::Want(want) => want.cells.into(),
+            ToShuffler::ProveRead(_) => self.shape.batch_cells_max(),
+            ToShuffler::Mix(mix) => level(mix.generation),
+            ToShuffler::Upload(upload) => level(upload.generation),
+            ToShuffler::Strip(strip) => level(strip.generation),
+            ToShuffler::Prove(prove) => level(prove.generation),
+            ToShuffler::Commit(commit) => level(commit.generation),
+        };
+        cells * self.shape.cell_bytes()
+    }
+
     /// Takes cells from the holder.
     ///
     /// # Errors

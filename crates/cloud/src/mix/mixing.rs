@@ -14,7 +14,7 @@ use fogbank_env::{Clock, Mutex, Nanos, by};
 use fogbank_mix::message::{Across, Back};
 use fogbank_mix::server::{MixServer, PeerLink};
 use fogbank_mix::session::SessionError;
-use fogbank_mix::signed::Signer;
+use fogbank_mix::signed::{Signed, Signer};
 use fogbank_mix::{Elsewhere, KeptRoom};
 use fogbank_store::Store;
 use http::uri::PathAndQuery;
@@ -36,7 +36,11 @@ pub struct Between(pub fogbank_mix::server::Between);
 
 impl Between {
     fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        let cells = match &self.0 {
+            fogbank_mix::server::Between::Across(message) => message.batch().cells,
+            fogbank_mix::server::Between::Back(message) => message.batch().cells,
+        };
+        let mut out = Vec::with_capacity(cells.bytes().len() + AROUND_BYTES);
         match &self.0 {
             fogbank_mix::server::Between::Across(message) => {
                 out.push(TO_SHUFFLER);
@@ -65,6 +69,8 @@ impl Between {
     }
 }
 
+/// What stands around the cells of a message, about.
+const AROUND_BYTES: usize = 256;
 const TO_HOLDER: u8 = 1;
 const TO_SHUFFLER: u8 = 2;
 
