@@ -502,7 +502,15 @@ async fn a_quota_that_is_used_up_is_told_by_name() {
     clouds[1].start().await;
     let told = match open(&place).await {
         Err(told) => told,
-        Ok(volume) => volume.stopped().await.into(),
+        Ok(volume) => {
+            // So many that partitions have something to write.
+            let (engine, mut asked) = (volume.engine(), Vec::new());
+            for block in (0..200).cycle().take(600) {
+                let bytes = vec![1 ^ block as u8; 512].into();
+                asked.push(engine.submit(Address(block), Access::Write { offset: 0, bytes }));
+            }
+            volume.stopped().await.into()
+        }
     };
     let says = |why: &str| why.contains("the second cloud") && why.contains("quota");
     assert!(matches!(&told, Error::Refused(why) if says(why)), "{told:?}");

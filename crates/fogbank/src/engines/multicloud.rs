@@ -33,7 +33,7 @@ use crate::error::{Error, FROM_A_BACKUP, Result, no_acceptance};
 use crate::place::{CLOUD_KEYS, Place, SECOND_STORE, absolute, of_new, of_store};
 use crate::plan::lines::Line;
 use crate::plan::volume::{VolumePlan, VolumeSite};
-use crate::volume::{Flow, QUANTUM_US, Volume, VolumeShape};
+use crate::volume::{CACHE, CACHE_BYTES, Flow, QUANTUM_US, Volume, VolumeShape};
 
 /// The entry.
 pub(super) static ENGINE: VolumeEngine = VolumeEngine {
@@ -42,7 +42,7 @@ pub(super) static ENGINE: VolumeEngine = VolumeEngine {
             so your own link carries two and a half blocks an access, whatever the size. Needs \
             --second-store. Every access leaves as it comes, so both see how many there are, and \
             when",
-    flags: &[&CHECKPOINT_EVERY, &QUANTUM_US],
+    flags: &[&CACHE, &CHECKPOINT_EVERY, &QUANTUM_US],
     flow: &[],
     has_two_clouds: true,
     no_other_flow: "sends nothing unless it is asked",
@@ -54,8 +54,6 @@ pub(super) static ENGINE: VolumeEngine = VolumeEngine {
     decode: decode::<MulticloudVolume>,
 };
 
-/// c0: with fewer levels at the client more moves between the clouds.
-const KEPT_LEVELS: u8 = 3;
 /// In the folder of the trusted side, beside where the second cloud is: journal and checkpoints.
 const JOURNAL: &str = "journal";
 
@@ -95,8 +93,8 @@ impl MulticloudVolume {
     fn new(volume: &NewVolume<'_>) -> Result<Self> {
         check_both(volume.url, volume.second_store)?;
         let (shape, flags) = (volume.shape.of_accesses(), volume.flags);
-        let least = Layout::new(shape.capacity, 0)?;
-        let usual = MulticloudSettings::new(shape, KEPT_LEVELS.min(least.levels - 1))?;
+        let cache = flags.get(&CACHE).unwrap_or(CACHE_BYTES);
+        let usual = MulticloudSettings::with_cache(shape, cache)?;
         let Layout { partitions, levels, top_blocks, kept_levels, .. } = usual.layout;
         Ok(Self {
             format: FORMAT,

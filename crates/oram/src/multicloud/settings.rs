@@ -16,6 +16,10 @@ const SPARE: u16 = 16;
 const EXTRA: u16 = 8;
 /// R: with 32 the client's link carries some 2.5 blocks an access.
 const REFRESH_EVERY: u16 = 32;
+/// c0 at least: with fewer levels at the client more moves between the clouds than links carry.
+const KEPT_LEVELS_MIN: u8 = 3;
+/// And at most: a job sends 2^c0 blocks at once, and reads wait for them on a thin link.
+const KEPT_LEVELS_MAX: u8 = 5;
 /// Bytes of a top at most: it is one chunk, and `fogbank-cloud` keeps none that is longer.
 const TOP_BYTES_MAX: usize = 64 << 20;
 /// Blocks that a checkpoint has room for beside what stashes hold: of accesses under way, and of
@@ -78,6 +82,19 @@ impl MulticloudSettings {
             ))
         };
         settings.ok_or_else(too_large)?.with_usual_checkpoints()
+    }
+
+    /// The usual settings of a volume of this shape, with as many levels at the client as so many
+    /// bytes hold, from three to five.
+    ///
+    /// # Errors
+    /// As [`MulticloudSettings::new`].
+    pub fn with_cache(shape: ImmediateShape, cache_bytes: u64) -> Result<Self> {
+        let least = Self::new(shape, KEPT_LEVELS_MIN)?;
+        let held = least.layout.with_kept_blocks(cache_bytes / shape.value_bytes as u64);
+        let kept_levels = held.kept_levels.clamp(least.layout.kept_levels, KEPT_LEVELS_MAX);
+        let layout = Layout { kept_levels, ..least.layout };
+        Self { layout, ..least }.with_usual_checkpoints()
     }
 
     /// The usual ones, but for checkpoints, of a volume of this shape and layout.
@@ -168,6 +185,36 @@ mod tests {
     use fogbank_mix::{Cells, Seed, Shuffler, ShufflerSends};
 
     use super::*;
+
+    /// A cache that holds more levels has them at the client, within bounds. Less moves between the
+    /// clouds then, and the client's link carries the same.
+    #[test]
+    fn a_cache_keeps_levels_at_the_client() {
+        for (capacity, cache_mib, kept_levels) in [
+            (244_140, 64, 5),
+            (244_140, 16, 3),
+            (244_140, 0, 3),
+            (244_140, 1 << 20, 5),
+            (2_000_000, 64, 4),
+            (2_000_000, 32, 3),
+            (250_000_000, 64, 3),
+            (4, 64, 4),
+        ] {
+            let shape = ImmediateShape { capacity, value_bytes: 4 << 10 };
+            let settings = MulticloudSettings::with_cache(shape, cache_mib << 20).unwrap();
+            assert_eq!(settings.layout.kept_levels, kept_levels, "{capacity}, {cache_mib} MiB");
+            assert!(settings.layout.check().is_ok() && settings.public().is_ok());
+        }
+        let between = |cache: u64| {
+            let shape = ImmediateShape { capacity: 244_140, value_bytes: 4 << 10 };
+            let settings = MulticloudSettings::with_cache(shape, cache).unwrap();
+            (settings.cells_between().unwrap(), settings.traffic().unwrap())
+        };
+        let ((more, usual), (less, cached)) = (between(0), between(64 << 20));
+        assert!(less < 0.75 * more, "{less} {more}");
+        let bytes = |of: crate::immediate::Traffic| of.up_bytes + of.down_bytes;
+        assert!(bytes(cached) <= bytes(usual), "{} {}", bytes(cached), bytes(usual));
+    }
 
     /// Whatever the blocks, a top is no longer than a server keeps, and there are no more
     /// partitions for it than it takes. A terabyte has such tops, in powers of ten and of two.

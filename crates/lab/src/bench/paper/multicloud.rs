@@ -258,15 +258,9 @@ fn settings(bytes: f64, block_bytes: usize) -> Result<MulticloudSettings> {
 }
 
 async fn load(ask: &Ask, bytes: f64, block_bytes: usize) -> Result<Pair> {
-    let shape = settings(bytes, block_bytes)?.shape;
-    Pair::load(Made {
-        shape,
-        quantum: GRID,
-        under_way_max: CLIENTS,
-        seed: ask.seed,
-        is_sparse: true,
-    })
-    .await
+    let usual = settings(bytes, block_bytes)?;
+    let settings = MulticloudSettings { quantum: GRID, under_way_max: CLIENTS, ..usual };
+    Pair::load(Made { settings, seed: ask.seed, is_sparse: true }).await
 }
 
 /// All rounds of a point.

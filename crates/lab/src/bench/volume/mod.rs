@@ -56,7 +56,7 @@ pub async fn run(args: BenchVolumeArgs) -> Result<()> {
                     measure("partition", asked.partition(*cache)?, (&asked, *cache)).await?;
                 }
                 VolumeEngineName::Ring => ring::measure(&asked, *cache).await?,
-                VolumeEngineName::Multicloud => multicloud::measure(&asked).await?,
+                VolumeEngineName::Multicloud => multicloud::measure(&asked, *cache).await?,
             }
         }
     }

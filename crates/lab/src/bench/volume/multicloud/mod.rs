@@ -20,6 +20,7 @@ mod sparse;
 use std::time::Duration;
 
 use fogbank::{Error, Result};
+use fogbank_oram::multicloud::MulticloudSettings;
 use fogbank_process::say;
 use serde_json::json;
 
@@ -27,24 +28,25 @@ pub use self::pair::{Links, Made, Measured, Pair};
 pub use self::parts::{PARTS, REFRESH};
 use super::asked::Asked;
 
-/// Measures it with every number of clients.
+/// Measures it with so much memory and every number of clients.
 ///
 /// # Errors
 /// [`Error::Usage`] for what it cannot be measured with; [`Error::CannotUse`] if servers cannot be
 /// begun; those of accesses.
-pub async fn measure(asked: &Asked) -> Result<()> {
+pub async fn measure(asked: &Asked, cache_bytes: u64) -> Result<()> {
     if asked.site.disks.is_some() {
         let why = "--disks is not for multicloud, whose clouds are real servers";
         return Err(Error::Usage(why.into()));
     }
-    let pair = Pair::load(Made {
-        shape: asked.shape,
+    let usual = MulticloudSettings::with_cache(asked.shape, cache_bytes)?;
+    let settings = MulticloudSettings {
         quantum: Duration::from_micros(asked.args.quantum_us),
         under_way_max: asked.clients.iter().copied().max().unwrap_or(0),
-        seed: asked.args.seed,
-        is_sparse: asked.site.is_sparse,
-    })
-    .await?;
+        ..usual
+    };
+    let pair =
+        Pair::load(Made { settings, seed: asked.args.seed, is_sparse: asked.site.is_sparse })
+            .await?;
     let between = asked.args.between_mb_s.map(|mb| (mb * 1e6) as u64);
     let links = Links { client: asked.link, between };
     for (number, clients) in (1..).zip(&asked.clients) {

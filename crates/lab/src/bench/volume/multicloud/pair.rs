@@ -3,18 +3,17 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
 
 use fogbank::{Error, Result, open_store};
 use fogbank_cloud::MixClient;
 use fogbank_durable::{ALL_BUT_COMMIT, MemoryRegister, Opening, Recovered};
 use fogbank_env::{Clock, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_mix::session::MixCloud;
+use fogbank_oram::ImmediateEngine;
 use fogbank_oram::immediate::Parts as OfEngine;
 use fogbank_oram::multicloud::{
     Imagined, MulticloudEngine, MulticloudSettings, WitnessedRegister, signers,
 };
-use fogbank_oram::{ImmediateEngine, ImmediateShape};
 use fogbank_process::say_error;
 use fogbank_seal::MasterKey;
 use fogbank_store::{BlobsApart, DepartureGrid, GridStore, Link, Store};
@@ -28,8 +27,6 @@ use super::sparse::Past;
 use crate::bench::counted::Counted;
 use crate::bench::volume::clients::{Answers, Field, Span};
 
-/// c0, as of a volume.
-const KEPT_LEVELS: u8 = 3;
 /// Accesses under way while loading.
 const LOAD_UNDER_WAY: usize = 512;
 
@@ -50,14 +47,10 @@ pub struct Pair {
 }
 
 /// How a volume is made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Made {
-    /// Its blocks.
-    pub shape: ImmediateShape,
-    /// Messages leave at multiples of it.
-    pub quantum: Duration,
-    /// Accesses under way, at most.
-    pub under_way_max: usize,
+    /// Of the engine, but for who signs.
+    pub settings: MulticloudSettings,
     /// Of everything that is drawn.
     pub seed: u64,
     /// Whether all blocks are there although nobody writes them.
@@ -158,12 +151,10 @@ impl Pair {
         };
         let clouds = [way(0)?, way(1)?];
         // 2. The volume.
-        let usual = MulticloudSettings::new(made.shape, KEPT_LEVELS)?;
         let settings = MulticloudSettings {
-            quantum: made.quantum,
-            under_way_max: made.under_way_max.max(LOAD_UNDER_WAY),
-            signers: signers(&clouds, usual.public()?).await?,
-            ..usual
+            under_way_max: made.settings.under_way_max.max(LOAD_UNDER_WAY),
+            signers: signers(&clouds, made.settings.public()?).await?,
+            ..made.settings
         };
         let trusted = tempfile::tempdir();
         let trusted = trusted.map_err(|e| Error::CannotUse(format!("no folder for a run: {e}")))?;
@@ -195,7 +186,7 @@ impl Pair {
             grid,
             progress: &|_, _| {},
         };
-        let (blocks, began) = (made.shape.capacity, clock.now());
+        let (shape, began) = (settings.shape, clock.now());
         let settings_of = settings.clone();
         let engine = match made.is_sparse {
             true => {
@@ -208,13 +199,13 @@ impl Pair {
         };
         let field = Field::new(engine, clock.clone(), Arc::default());
         if !made.is_sparse {
-            say_error!("multicloud: loading {blocks} blocks, without links");
+            say_error!("multicloud: loading {} blocks, without links", shape.capacity);
             let loading = bar("loading");
             field.load(&mut random.stream(Purpose::Workload), LOAD_UNDER_WAY, &loading).await?;
             loading.finish_and_clear();
         }
         let there = (clock.now() - began) as f64 / 1e9;
-        say_error!("multicloud: {blocks} blocks are there after {there:.1} s");
+        say_error!("multicloud: {} blocks are there after {there:.1} s", shape.capacity);
         let [first, second] = ways;
         let [third, fourth] = across;
         Ok(Self {
@@ -226,7 +217,7 @@ impl Pair {
             random,
             clock,
             settings: settings_of,
-            block_bytes: made.shape.value_bytes,
+            block_bytes: shape.value_bytes,
             _servers: servers,
             _ways: [first, second, third, fourth],
             _trusted: trusted,
