@@ -251,18 +251,18 @@ impl Tenants {
     }
 
     fn find(&self, name: &str) -> io::Result<Option<Arc<Known>>> {
-        let mut known = self.known.lock();
-        if let Some(found) = known.get(name) {
-            return Ok(Some(found.clone()));
+        if let Some(found) = self.known(name) {
+            return Ok(Some(found));
         }
         let folder = self.folder.join(name);
         if !is_name(name) || !folder.join("token").try_exists()? {
             return Ok(None);
         }
         let token = Token::load_or_create(&folder.join("token"))?;
-        let found = Arc::new(Known { token, folder, open: OnceCell::new() });
-        known.insert(name.to_owned(), found.clone());
-        Ok(Some(found))
+        // Nobody waits for the disk with the lock. Of two that came at once one is known.
+        let found = || Arc::new(Known { token, folder, open: OnceCell::new() });
+        let mut known = self.known.lock();
+        Ok(Some(known.entry(name.to_owned()).or_insert_with(found).clone()))
     }
 
     async fn open(&self, folder: &Path) -> Result<Tenant> {

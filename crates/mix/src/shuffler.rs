@@ -27,7 +27,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use fogbank_env::Mutex;
+use fogbank_env::{Mutex, compute_over};
 
 use crate::kept::{KeptLevel, KeptRoom, Taken, ToStore};
 use crate::message::{
@@ -188,20 +188,21 @@ impl Shuffler {
         }
     }
 
-    /// Bytes of cells that it moves to do what the client asks, at most.
+    /// Bytes of cells that it moves to do what the client asks, at most, whatever the holder has
+    /// sent. An answer to a read reckons with what came.
     pub(crate) fn bytes_of(&self, message: &ToShuffler) -> usize {
         let level = |generation: Generation| {
             let count = generation.count();
             self.shape.size(self.shape.written(count), count) as usize
         };
         let cells = match message {
-            ToShuffler::Want(want) => want.cells.into(),
-            ToShuffler::ProveRead(_) => self.shape.batch_cells_max(),
-            ToShuffler::Mix(mix) => level(mix.generation),
+            ToShuffler::Want(_) => 0,
             ToShuffler::Upload(upload) => level(upload.generation),
-            ToShuffler::Strip(strip) => level(strip.generation),
-            ToShuffler::Prove(prove) => level(prove.generation),
             ToShuffler::Commit(commit) => level(commit.generation),
+            ToShuffler::ProveRead(_)
+            | ToShuffler::Mix(_)
+            | ToShuffler::Strip(_)
+            | ToShuffler::Prove(_) => self.shape.batch_cells_max(),
         };
         cells * self.shape.cell_bytes()
     }
@@ -245,7 +246,9 @@ impl Shuffler {
         if index >= count {
             return Err(Error::Client("it wants none of the cells"));
         }
-        let digest = digest(About::Read(read), cells.iter().map(|cell| self.point.sum(cell)));
+        let digest = compute_over(cells.bytes().len(), || {
+            digest(About::Read(read), cells.iter().map(|cell| self.point.sum(cell)))
+        });
         let wanted = cells.get(index.into()).filter(|_| cells.len() == usize::from(count));
         let mut answer = Cells::with_room(self.shape.cell_bytes(), 1);
         wanted.into_iter().for_each(|wanted| answer.push(wanted));

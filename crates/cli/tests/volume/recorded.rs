@@ -49,7 +49,10 @@ const MIDST: &str = "after the store was made";
 
 #[test]
 fn what_each_of_two_clouds_is_sent_is_audited() {
-    let volume = Volume::with("1MiB", &MULTICLOUD, Clouds::recorded);
+    // With fewer levels at the client every partition is soon no longer empty: until then a read
+    // that is left out may have been one of those.
+    let small = [&MULTICLOUD[..], &["--cache", "0"]].concat();
+    let volume = Volume::with("1MiB", &small, Clouds::recorded);
     let clouds = volume.clouds.as_ref().unwrap();
     // 1. The client is killed, then either cloud; then all end in good order.
     let server = volume.serve();

@@ -18,8 +18,10 @@ const EXTRA: u16 = 8;
 const REFRESH_EVERY: u16 = 32;
 /// c0 at least: with fewer levels at the client more moves between the clouds than links carry.
 const KEPT_LEVELS_MIN: u8 = 3;
-/// And at most: a job sends 2^c0 blocks at once, and reads wait for them on a thin link.
+/// And at most: as many as with blocks of 4 KiB send [`JOB_BYTES_MAX`].
 const KEPT_LEVELS_MAX: u8 = 5;
+/// What a job of the usual settings sends at once, 2^c0 blocks: reads wait for it on a thin link.
+const JOB_BYTES_MAX: usize = 128 << 10;
 /// Bytes of a top at most: it is one chunk, and `fogbank-cloud` keeps none that is longer.
 const TOP_BYTES_MAX: usize = 64 << 20;
 /// Blocks that a checkpoint has room for beside what stashes hold: of accesses under way, and of
@@ -92,7 +94,9 @@ impl MulticloudSettings {
     pub fn with_cache(shape: ImmediateShape, cache_bytes: u64) -> Result<Self> {
         let least = Self::new(shape, KEPT_LEVELS_MIN)?;
         let held = least.layout.with_kept_blocks(cache_bytes / shape.value_bytes as u64);
-        let kept_levels = held.kept_levels.clamp(least.layout.kept_levels, KEPT_LEVELS_MAX);
+        let at_once = (JOB_BYTES_MAX / shape.value_bytes).max(1).ilog2() as u8;
+        let kept_levels = held.kept_levels.min(at_once).min(KEPT_LEVELS_MAX);
+        let kept_levels = kept_levels.max(least.layout.kept_levels);
         let layout = Layout { kept_levels, ..least.layout };
         Self { layout, ..least }.with_usual_checkpoints()
     }
@@ -205,6 +209,9 @@ mod tests {
             assert_eq!(settings.layout.kept_levels, kept_levels, "{capacity}, {cache_mib} MiB");
             assert!(settings.layout.check().is_ok() && settings.public().is_ok());
         }
+        let long = ImmediateShape { capacity: 1_024, value_bytes: 64 << 10 };
+        let settings = MulticloudSettings::with_cache(long, 64 << 20).unwrap();
+        assert_eq!(settings.layout.kept_levels, 3);
         let between = |cache: u64| {
             let shape = ImmediateShape { capacity: 244_140, value_bytes: 4 << 10 };
             let settings = MulticloudSettings::with_cache(shape, cache).unwrap();
