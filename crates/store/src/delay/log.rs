@@ -1,9 +1,11 @@
 //! A query log at the far end of a link: entries and results are pushed down it in their order.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use fogbank_env::Nanos;
 use tokio::sync::mpsc;
 
 use super::Way;
@@ -13,6 +15,7 @@ use crate::{LOG_EVENTS_AHEAD, Log, LogEntry, LogEvent, LogEvents, Result};
 pub struct FarLog {
     log: Arc<dyn Log>,
     way: Way,
+    hears: Arc<dyn Fn(&LogEvent) + Send + Sync>,
 }
 
 /// Events that are on the link at once, at most: what a log may have told and nobody taken.
@@ -20,12 +23,55 @@ const ON_THE_WAY: usize = 16 * LOG_EVENTS_AHEAD;
 
 impl FarLog {
     pub(super) fn new(log: Arc<dyn Log>, way: Way) -> Self {
-        Self { log, way }
+        Self { log, way, hears: Arc::new(|_| ()) }
     }
 
-    async fn back<T>(&self, done: T, way_back: fogbank_env::Nanos) -> T {
+    /// The same, where `hears` is told of each event that has come down the link, before whoever
+    /// follows is.
+    pub fn heard_by(self, hears: impl Fn(&LogEvent) + Send + Sync + 'static) -> Self {
+        Self { hears: Arc::new(hears), ..self }
+    }
+
+    async fn back<T>(&self, done: T, way_back: Nanos) -> T {
         self.way.clock.come_near(self.way.arrive(0) + way_back).await;
         done
+    }
+}
+
+/// Pushes events down the way, as they come to it, until nobody listens.
+async fn push(
+    way: Way,
+    mut events: LogEvents,
+    hears: Arc<dyn Fn(&LogEvent) + Send + Sync>,
+    tells: mpsc::Sender<Result<LogEvent>>,
+) {
+    let mut under_way: VecDeque<(Nanos, Result<LogEvent>)> = VecDeque::new();
+    let mut first_comes = way.clock.come_near(0);
+    let mut is_over = false;
+    loop {
+        let (first, now) = (under_way.front().map(|(at, _)| *at), way.clock.now());
+        let is_here = first.is_some_and(|at| at <= now);
+        if is_over && first.is_none() {
+            return;
+        }
+        tokio::select! {
+            biased;
+            taken = tells.reserve(), if is_here => {
+                let (Ok(taken), Some((_, event))) = (taken, under_way.pop_front()) else { return };
+                event.iter().for_each(|event| hears(event));
+                taken.send(event);
+            }
+            () = &mut first_comes, if first.is_some() && !is_here => {}
+            event = events.recv(), if under_way.len() < ON_THE_WAY && !is_over => {
+                is_over = event.is_none();
+                under_way.extend(event.map(|event| (way.pushed(bytes_of(&event)), event)));
+            }
+            () = tells.closed() => return,
+        }
+        let next = under_way.front().map(|(at, _)| *at);
+        if let Some(at) = next.filter(|at| next != first || *at <= way.clock.now()) {
+            first_comes = way.clock.come_near(at);
+        }
     }
 }
 
@@ -52,27 +98,9 @@ impl Log for FarLog {
 
     async fn follow(&self, from: u64) -> Result<LogEvents> {
         self.way.go(0, false).await;
-        let mut events = self.log.follow(from).await?;
-        let (leaves, mut comes) = mpsc::channel(ON_THE_WAY);
+        let events = self.log.follow(from).await?;
         let (tells, told) = mpsc::channel(LOG_EVENTS_AHEAD);
-        let way = self.way.clone();
-        tokio::spawn(async move {
-            while let Some(event) = events.recv().await {
-                let at = way.pushed(bytes_of(&event));
-                if leaves.send((at, event)).await.is_err() {
-                    return;
-                }
-            }
-        });
-        let clock = self.way.clock.clone();
-        tokio::spawn(async move {
-            while let Some((at, event)) = comes.recv().await {
-                clock.come_near(at).await;
-                if tells.send(event).await.is_err() {
-                    return;
-                }
-            }
-        });
+        tokio::spawn(push(self.way.clone(), events, self.hears.clone(), tells));
         Ok(told)
     }
 

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use fogbank_store::{LOG_EVENTS_AHEAD, Log, LogEntry, LogEvent, LogEvents, Result};
-use tokio::sync::mpsc;
+use fogbank_store::{FarLog, Log, LogEntry, LogEvent, LogEvents, Result};
 
 use super::phases::Phases;
 
@@ -42,15 +41,22 @@ impl LogTraffic {
 }
 
 /// A log that counts.
-pub struct CountedLog<L> {
-    log: L,
+pub struct CountedLog {
+    log: FarLog,
     traffic: Arc<LogTraffic>,
     phases: Arc<Phases>,
 }
 
-impl<L: Log> CountedLog<L> {
+impl CountedLog {
     /// Counts what passes to `log` in `traffic`, and notes in `phases` when.
-    pub fn new(log: L, traffic: Arc<LogTraffic>, phases: Arc<Phases>) -> Self {
+    pub fn new(log: FarLog, traffic: Arc<LogTraffic>, phases: Arc<Phases>) -> Self {
+        let (heard, times) = (traffic.clone(), phases.clone());
+        let log = log.heard_by(move |event| {
+            heard.hear(event);
+            if let LogEvent::Entry(_, entry) = event {
+                times.hears(entry);
+            }
+        });
         Self { log, traffic, phases }
     }
 
@@ -60,7 +66,7 @@ impl<L: Log> CountedLog<L> {
 }
 
 #[async_trait]
-impl<L: Log> Log for CountedLog<L> {
+impl Log for CountedLog {
     async fn append(&self, entry: LogEntry) -> Result<Option<u64>> {
         self.sends(&entry.bytes);
         self.phases.appends(&entry.bytes);
@@ -74,21 +80,7 @@ impl<L: Log> Log for CountedLog<L> {
     }
 
     async fn follow(&self, from: u64) -> Result<LogEvents> {
-        let mut events = self.log.follow(from).await?;
-        let (tells, told) = mpsc::channel(LOG_EVENTS_AHEAD);
-        let (traffic, phases) = (self.traffic.clone(), self.phases.clone());
-        tokio::spawn(async move {
-            while let Some(event) = events.recv().await {
-                event.iter().for_each(|event| traffic.hear(event));
-                if let Ok(LogEvent::Entry(_, entry)) = &event {
-                    phases.hears(entry);
-                }
-                if tells.send(event).await.is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(told)
+        self.log.follow(from).await
     }
 
     async fn forget(&self, before: u64) -> Result<()> {
