@@ -163,15 +163,14 @@ impl Access {
 
     /// What [`Access::journalled`] says, of a block of so many bytes; `None` if it says nothing.
     pub(crate) fn from_journal(
-        (code, offset, bytes): (u8, u32, &[u8]),
+        (code, offset, mut bytes): (u8, u32, Bytes),
         value_bytes: usize,
     ) -> Option<Self> {
         let access = match code {
             0 => return Some(Self::Read),
-            1 => Self::Write { offset, bytes: Bytes::copy_from_slice(bytes) },
+            1 => Self::Write { offset, bytes },
             2 => {
-                let (expected, bytes) = bytes.split_at(bytes.len() / 2);
-                let [expected, bytes] = [expected, bytes].map(Bytes::copy_from_slice);
+                let expected = bytes.split_to(bytes.len() / 2);
                 Self::Swap { offset, expected, bytes }
             }
             _ => return None,

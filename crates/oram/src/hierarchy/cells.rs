@@ -500,10 +500,11 @@ impl Cells {
         let plain = key
             .open_cell(Sealer { session, tick }, &run.bound(cell), sealed)
             .map_err(|_| forged())?;
-        match plain.split_first_chunk::<ADDRESS_BYTES>() {
-            Some((address, value)) if value.len() == self.block_bytes => {
+        match plain.first_chunk::<ADDRESS_BYTES>() {
+            Some(address) if plain.len() == ADDRESS_BYTES + self.block_bytes => {
                 let address = u32::from_le_bytes(*address);
-                Ok((address != NOBODY).then(|| (address, Bytes::copy_from_slice(value))))
+                let value = || Bytes::from(plain).slice(ADDRESS_BYTES..);
+                Ok((address != NOBODY).then(|| (address, value())))
             }
             _ => Err(forged()),
         }

@@ -154,10 +154,11 @@ impl Client {
                 if entry.session == client.session {
                     client.places.insert(entry.turn, place);
                     client.waiting.insert(place);
+                    // At once: many may wait for one superblock.
+                    client.follower.touches(place)?;
                 }
             }
-            client.touch_what_can_be(out);
-            Ok(())
+            client.touch_what_can_be(out)
         })
     }
 
@@ -169,8 +170,7 @@ impl Client {
         self.step(|client, out| {
             client.superblock = client.superblock.max(number);
             client.follower.is_superblock(client.superblock);
-            client.touch_what_can_be(out);
-            Ok(())
+            client.touch_what_can_be(out)
         })
     }
 
@@ -217,7 +217,7 @@ impl Client {
         self.step(|client, out| {
             if place < client.follower.length() && !client.follower.has_result(place) {
                 client.waiting.insert(place);
-                client.touch_what_can_be(out);
+                client.touch_what_can_be(out)?;
             }
             Ok(())
         })
@@ -248,27 +248,29 @@ impl Client {
         self.superblock
     }
 
-    fn touch_what_can_be(&mut self, out: &mut Vec<Effect>) {
+    fn touch_what_can_be(&mut self, out: &mut Vec<Effect>) -> Result<()> {
         let end = self.follower.schedule.first_of(self.superblock + 1);
+        if self.waiting.first().is_none_or(|place| *place >= end) {
+            return Ok(());
+        }
         let later = self.waiting.split_off(&end);
         let now = std::mem::replace(&mut self.waiting, later);
-        if now.is_empty() {
-            return;
-        }
         self.register(out);
         for place in now {
-            let Some(plan) = self.follower.plan(place) else { continue };
-            let mut slots = plan.slots.clone();
-            if plan.session != self.session && self.follower.canary.takes_over_afresh() {
+            let is_own = self.follower.plan(place).is_some_and(|of| of.session == self.session);
+            let Some(touches) = self.follower.touches(place)? else { continue };
+            let (mut slots, hit) = (touches.slots.clone(), touches.hit);
+            if !is_own && self.follower.canary.takes_over_afresh() {
                 let schedule = self.follower.schedule;
                 for (at, (table, slot)) in slots.iter_mut().enumerate() {
-                    if plan.hit != Some(at) {
+                    if hit != Some(at) {
                         *slot = (*slot + 1) % schedule.slots(*table);
                     }
                 }
             }
             out.push(Effect::Touch(place, slots));
         }
+        Ok(())
     }
 
     fn register(&mut self, out: &mut Vec<Effect>) {

@@ -1,14 +1,17 @@
 //! What a client knows by following the log: everything but the order of the log is a function of
 //! the log.
 //!
-//! 1. An entry comes: it is checked, its digest joins the chain, and what its place touches is
-//!    planned: one slot of every table of its epoch.
-//! 2. At the first place of an epoch the tables whose builds start get their addresses and orders.
-//! 3. Results come in any order; values are replayed as far as there is no gap.
+//! 1. An entry comes: it is checked, and its digest joins the chain.
+//! 2. At the first place of an epoch the tables whose builds start get their addresses and orders;
+//!    at that of a block of places the fakes of the block are drawn.
+//! 3. What a place touches follows from this: one slot of every table of its epoch. It is found out
+//!    for places that this client touches; those of others take no such work.
+//! 4. Results come in any order; values are replayed as far as there is no gap.
 //!
 //! # Invariants
 //! - An entry that fails a check is planned by nobody.
 //! - Plans do not depend on results, so touches wait for none.
+//! - What a place touches is the same whoever finds it out, and whenever.
 //!
 //! Sections 2, 4, 5 and 10 of the protocol (module).
 
@@ -20,6 +23,7 @@ use fogbank_seal::{Digest, Mark, SiteKeys, digest};
 
 use super::canary::Canary;
 use super::entry::{Entry, Found};
+use super::fakes::Owned;
 use super::replay::Replay;
 use super::schedule::{Schedule, Table};
 use super::sessions::Sessions;
@@ -39,10 +43,30 @@ pub struct Plan {
     pub is_void: bool,
     /// Of the log with the entry.
     pub digest: Digest,
+    /// Whether no entry of the window before it has its address.
+    is_first: bool,
+    /// What it touches, once somebody has asked.
+    touches: Option<Touches>,
+}
+
+/// What a place touches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Touches {
     /// One slot of every table of the epoch, newest first.
     pub slots: Vec<(Table, u32)>,
     /// Which of them holds the address.
     pub hit: Option<usize>,
+}
+
+/// A block of places whose fakes are drawn together.
+#[derive(Debug, Clone)]
+struct Block {
+    /// Its first place.
+    first: u64,
+    /// By table, newest first.
+    fakes: Vec<(Table, Owned)>,
+    /// Of the log with each of its entries so far.
+    digests: Vec<Digest>,
 }
 
 /// How an epoch begins.
@@ -74,9 +98,6 @@ pub struct Before {
     pub marks: BTreeMap<u64, Vec<Mark>>,
 }
 
-/// One slot of every table of an epoch, and which of them holds the address.
-type Slots = (Vec<(Table, u32)>, Option<usize>);
-
 /// See the module.
 #[derive(Debug, Clone)]
 pub struct Follower {
@@ -97,6 +118,8 @@ pub struct Follower {
     /// Addresses logged in the epoch before the one under way, and in that.
     seen: [BTreeSet<u32>; 2],
     tables: BTreeMap<Table, Live>,
+    /// Those whose places are not all replayed.
+    blocks: VecDeque<Block>,
     /// Of tables whose builds have started: addresses and orders that nobody has asked for yet.
     unmade: Vec<Arc<Index>>,
     plans: BTreeMap<u64, Plan>,
@@ -133,6 +156,7 @@ impl Follower {
             starts: BTreeMap::new(),
             seen: Default::default(),
             tables,
+            blocks: VecDeque::new(),
             unmade: Vec::new(),
             plans: BTreeMap::new(),
             bases: BTreeMap::new(),
@@ -168,7 +192,7 @@ impl Follower {
             let mut live = Live::new(&schedule, index(table, Holds::These(addresses))?);
             for touched in schedule.installed(table)..epoch {
                 let marks = marks.get(&touched).ok_or_else(|| missing("an epoch"))?;
-                marks.iter().for_each(|mark| live.begin(mark));
+                marks.iter().for_each(|mark| _ = live.draw(mark));
             }
             tables.insert(table, live);
         }
@@ -201,6 +225,7 @@ impl Follower {
             starts: BTreeMap::new(),
             seen: [BTreeSet::new(), seen],
             tables,
+            blocks: VecDeque::new(),
             unmade: Vec::new(),
             plans: BTreeMap::new(),
             bases: BTreeMap::new(),
@@ -264,10 +289,8 @@ impl Follower {
             let start = Start { history: before, session: entry.session, marks: Vec::new() };
             self.starts.insert(epoch, start);
         }
-        if place.is_multiple_of(self.schedule.draw.into())
-            && let Some(start) = self.starts.get_mut(&epoch)
-        {
-            start.marks.push(mark(&before));
+        if place.is_multiple_of(self.schedule.draw.into()) {
+            self.begin_block((epoch, place), &mark(&before))?;
         }
         while self.digests_from < oldest {
             self.digests.pop_front();
@@ -275,18 +298,39 @@ impl Follower {
         }
         let with = digest(&[&before, stored]);
         self.digests.push_back(with);
+        self.blocks.back_mut().into_iter().for_each(|block| block.digests.push(with));
         let has_effect = !is_void || self.canary.obeys_void();
         let query = entry.query.clone().filter(|_| has_effect);
-        let (slots, hit) = self.slots(epoch, place, query.as_ref().map(|q| q.0), &with)?;
+        let is_first = query.as_ref().is_some_and(|(address, _)| !self.is_in_window(*address));
         if let Some((address, _)) = &query {
             self.seen[1].insert(*address);
         } else if self.canary.sees_none() {
             self.seen[1].insert(0);
         }
         let (session, turn) = (entry.session, entry.turn);
-        let plan = Plan { session, turn, query, is_void, digest: with, slots, hit };
+        let touches = None;
+        let plan = Plan { session, turn, query, is_void, digest: with, is_first, touches };
         self.plans.insert(place, plan);
         Ok(())
+    }
+
+    /// A block of places begins, after the history of this mark.
+    fn begin_block(&mut self, (epoch, first): (u64, u64), before: &Mark) -> Result<()> {
+        if let Some(start) = self.starts.get_mut(&epoch) {
+            start.marks.push(*before);
+        }
+        let (mut fakes, digests) = (Vec::new(), Vec::new());
+        for table in self.schedule.tables(epoch) {
+            let live = self.tables.get_mut(&table).ok_or_else(|| no_index(table))?;
+            fakes.push((table, live.draw(before)));
+        }
+        self.blocks.push_back(Block { first, fakes, digests });
+        Ok(())
+    }
+
+    fn is_in_window(&self, address: u32) -> bool {
+        self.seen[1].contains(&address)
+            || (self.seen[0].contains(&address) && !self.canary.has_short_window())
     }
 
     fn check(&mut self, entry: &Entry, place: u64, is_void: bool) -> Result<()> {
@@ -334,42 +378,48 @@ impl Follower {
         self.starts.retain(|start, _| start + 4 > needed);
     }
 
-    /// One slot of every table of the epoch, and which holds the address.
-    fn slots(
+    /// What a place touches that is not replayed; `None` if it is.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if a table is not known, or its fakes are used up.
+    pub fn touches(&mut self, place: u64) -> Result<Option<&Touches>> {
+        let Some(plan) = self.plans.get(&place) else { return Ok(None) };
+        if plan.touches.is_none() {
+            let (address, is_first) = (plan.query.as_ref().map(|query| query.0), plan.is_first);
+            let touches = self.find_touches(place, address, is_first)?;
+            self.plans.entry(place).and_modify(|plan| plan.touches = Some(touches));
+        }
+        Ok(self.plans.get(&place).and_then(|plan| plan.touches.as_ref()))
+    }
+
+    fn find_touches(
         &mut self,
-        epoch: u64,
         place: u64,
         address: Option<u32>,
-        with: &Digest,
-    ) -> Result<Slots> {
-        let in_window = |address: &u32| {
-            self.seen[1].contains(address)
-                || (self.seen[0].contains(address) && !self.canary.has_short_window())
-        };
-        let is_first = address.as_ref().is_some_and(|address| !in_window(address));
-        let mut want = address.filter(|_| is_first);
-        let before = mark(&self.digests[self.digests.len() - 2]);
-        let (mut slots, mut hit) = (Vec::new(), None);
-        for table in self.schedule.tables(epoch) {
-            let missing = || Error::Bug(format!("no index of {table:?}"));
-            let live = self.tables.get_mut(&table).ok_or_else(missing)?;
-            if place.is_multiple_of(self.schedule.draw.into()) {
-                live.begin(&before);
-            }
-            // Drawn in any case: every place owns a fake of every table, used or not.
-            let fake = live.next_fake(with, &self.canary)?;
+        is_first: bool,
+    ) -> Result<Touches> {
+        let is_before = |block: &&mut Block| block.first <= place;
+        let block = self.blocks.iter_mut().rev().find(is_before);
+        let block = block.ok_or_else(|| Error::Bug("a place has no block".into()))?;
+        let with = block.digests.get(..=(place - block.first) as usize).unwrap_or_default();
+        let mut is_wanted = is_first;
+        let (mut slots, mut hit) = (Vec::with_capacity(block.fakes.len()), None);
+        for (table, fakes) in &mut block.fakes {
+            let index = &self.tables.get(table).ok_or_else(|| no_index(*table))?.index;
+            // Found out in any case: every place owns a fake of every table, used or not.
+            let fake = index.fake(fakes, with, &self.canary)?;
             // Searched in any case: the time does not tell whether something is wanted.
-            let real = live.index.slot_of(address.unwrap_or_default()).filter(|_| want.is_some());
+            let real = index.slot_of(address.unwrap_or_default()).filter(|_| is_wanted);
             let stops = hit.is_some() && self.canary.stops_at_hit();
             if stops || (!is_first && self.canary.skips_duplicates()) {
                 continue;
             }
             if real.is_some() {
-                (want, hit) = (None, Some(slots.len()));
+                (is_wanted, hit) = (false, Some(slots.len()));
             }
-            slots.push((table, real.unwrap_or(fake)));
+            slots.push((*table, real.unwrap_or(fake)));
         }
-        Ok((slots, hit))
+        Ok(Touches { slots, hit })
     }
 
     /// What a touch has found: the block where the plan says that it is, or zeros.
@@ -378,10 +428,12 @@ impl Follower {
     /// [`Error::CloudLied`] if cells are missing, or the wanted one holds another address.
     pub fn found(&self, place: u64, cells: &[Body]) -> Result<Option<Found>> {
         let Some(plan) = self.plans.get(&place) else { return Ok(None) };
-        if cells.len() != plan.slots.len() {
-            return Err(crate::miscounted(cells.len(), plan.slots.len()));
+        let untouched = || Error::Bug("cells of a place that was not touched".into());
+        let Touches { slots, hit } = plan.touches.as_ref().ok_or_else(untouched)?;
+        if cells.len() != slots.len() {
+            return Err(crate::miscounted(cells.len(), slots.len()));
         }
-        let base = match (plan.hit.map(|hit| &cells[hit]), &plan.query) {
+        let base = match (hit.map(|hit| &cells[hit]), &plan.query) {
             (None, _) => self.zeros.clone(),
             (Some(Some((found, value))), Some((address, _))) if found == address => value.clone(),
             _ => return Err(lied("a cell holds another block")),
@@ -409,6 +461,10 @@ impl Follower {
             let plan = plan.ok_or_else(|| Error::Bug("a place has no plan".into()))?;
             let value = self.replay.next(&self.schedule, plan.query.as_ref(), &base, &self.canary);
             replayed.push((plan, value));
+        }
+        let (replay, places) = (self.replay.length(), u64::from(self.schedule.draw));
+        while self.blocks.front().is_some_and(|block| block.first + places <= replay) {
+            self.blocks.pop_front();
         }
         Ok(replayed)
     }
@@ -440,6 +496,10 @@ impl Follower {
         let sources: Option<_> = sources.iter().map(|of| self.known(*of).cloned()).collect();
         Some(Recipe { index, logged, sources: sources? })
     }
+}
+
+fn no_index(table: Table) -> Error {
+    Error::Bug(format!("no index of {table:?}"))
 }
 
 /// The mark of a history.

@@ -60,7 +60,12 @@ impl Replay {
         let (address, access) = query?;
         let known = self.now.get(address).or_else(|| self.before.get(address));
         let value = known.unwrap_or(base).clone();
-        self.now.insert(*address, access.applied_to(&value));
+        let after = match access {
+            // It was opened with its entry, and keeps no more than that in memory.
+            Access::Write { offset: 0, bytes } if bytes.len() == value.len() => bytes.clone(),
+            access => access.applied_to(&value),
+        };
+        self.now.insert(*address, after);
         Some(value)
     }
 

@@ -66,7 +66,7 @@ pub async fn open_entry(site: &Site, stored: &[u8], block_bytes: usize) -> Resul
     let (turn, sealed) =
         stored.split_first_chunk::<TURN_BYTES>().ok_or_else(|| lied("an entry is too short"))?;
     let session = Sealer::of(sealed).map_err(|_| lied("an entry has no sealer"))?.session;
-    let plain = site.open(&entry_bound(turn), sealed).await?;
+    let plain = Bytes::from(site.open(&entry_bound(turn), sealed).await?);
     let parsed = parse(&plain, block_bytes);
     let (seen, seen_digest, query, kind) = parsed.ok_or_else(|| strange("an entry"))?;
     let (leaves, moves) = (kind == KIND_LAST, kind == KIND_MOVES);
@@ -77,7 +77,7 @@ pub async fn open_entry(site: &Site, stored: &[u8], block_bytes: usize) -> Resul
 
 type Parsed = (u64, [u8; DIGEST_BYTES], Option<(u32, Access)>, u8);
 
-fn parse(plain: &[u8], block_bytes: usize) -> Option<Parsed> {
+fn parse(plain: &Bytes, block_bytes: usize) -> Option<Parsed> {
     if plain.len() != HEAD_BYTES + block_bytes {
         return None;
     }
@@ -91,7 +91,7 @@ fn parse(plain: &[u8], block_bytes: usize) -> Option<Parsed> {
     let query = match *kind {
         KIND_NONE | KIND_LAST | KIND_MOVES => None,
         kind => {
-            let journalled = (kind, u32::from_le_bytes(*offset), bytes);
+            let journalled = (kind, u32::from_le_bytes(*offset), plain.slice_ref(bytes));
             let access = Access::from_journal(journalled, block_bytes)?;
             Some((u32::from_le_bytes(*address), access))
         }
@@ -122,10 +122,10 @@ pub async fn open_result(
     stored: &[u8],
     block_bytes: usize,
 ) -> Result<Found> {
-    let plain = site.open(&result_bound(place), stored).await?;
-    match plain.split_first_chunk::<DIGEST_BYTES>() {
-        Some((digest, base)) if base.len() == block_bytes => {
-            Ok(Found { place, digest: *digest, base: Bytes::copy_from_slice(base) })
+    let plain = Bytes::from(site.open(&result_bound(place), stored).await?);
+    match plain.first_chunk::<DIGEST_BYTES>() {
+        Some(digest) if plain.len() == DIGEST_BYTES + block_bytes => {
+            Ok(Found { place, digest: *digest, base: plain.slice(DIGEST_BYTES..) })
         }
         _ => Err(strange("a result")),
     }

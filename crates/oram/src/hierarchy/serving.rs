@@ -334,7 +334,11 @@ impl Serving {
     /// Results are there of all places before.
     fn trim(&mut self) {
         let replayed = self.client.follower().replayed();
-        self.state.missing = self.state.missing.split_off(&replayed);
+        while let Some(first) = self.state.missing.first_entry()
+            && *first.key() < replayed
+        {
+            first.remove();
+        }
         self.replayed.send_replace(replayed);
     }
 

@@ -16,10 +16,10 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use fogbank_env::Mutex;
-use fogbank_seal::{Mark, OrderKey, SiteKeys};
+use fogbank_seal::{Digest, Mark, OrderKey, SiteKeys};
 
 use super::canary::Canary;
-use super::fakes::Fakes;
+use super::fakes::{Fakes, Owned};
 use super::numbers::Numbers;
 use super::schedule::{Schedule, Table};
 use crate::{Error, Result, lied};
@@ -140,6 +140,14 @@ impl Index {
         addresses.find(address).map(|rank| slots.get(rank))
     }
 
+    /// The slot of the fake that a place of a block owns, see [`Owned::last_of`].
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if the fakes of the block are used up.
+    pub fn fake(&self, of: &mut Owned, with: &[Digest], canary: &Canary) -> Result<u32> {
+        of.last_of(&self.key, with, canary)
+    }
+
     /// The addresses that it holds, and the slot of each.
     pub fn held(&self) -> impl Iterator<Item = (u32, u32)> {
         let Made { addresses, slots } = self.made();
@@ -201,20 +209,11 @@ impl Live {
         Self { index, draw: schedule.draw, fakes: None }
     }
 
-    /// A block of places begins that touch it.
-    pub fn begin(&mut self, before: &Mark) {
+    /// A block of places begins that touch it: the fakes that they own.
+    pub fn draw(&mut self, before: &Mark) -> Owned {
         let (index, draw) = (&self.index, self.draw);
         let fakes = self.fakes.get_or_insert_with(|| Fakes::new(index.take_fakes(), draw));
-        fakes.begin(&index.key, before);
-    }
-
-    /// The slot of the fake of the next place.
-    ///
-    /// # Errors
-    /// [`Error::Bug`] if its fakes are used up.
-    pub fn next_fake(&mut self, with: &fogbank_seal::Digest, canary: &Canary) -> Result<u32> {
-        let fakes = self.fakes.as_mut().ok_or_else(|| Error::Bug("no block has begun".into()))?;
-        fakes.next(&self.index.key, with, canary)
+        Owned::new(fakes.draw(&index.key, before))
     }
 
     /// Bytes that it takes.

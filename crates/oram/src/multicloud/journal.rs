@@ -124,7 +124,9 @@ impl Entry {
                     Ok(Place { level, generation, place: r.u32()? })
                 };
                 let places = (0..count).map(|_| place()).collect::<Result<_>>()?;
-                let access = Access::from_journal((r.u8()?, r.u32()?, r.bytes()?), value_bytes);
+                let (code, offset) = (r.u8()?, r.u32()?);
+                let bytes = Bytes::copy_from_slice(r.bytes()?);
+                let access = Access::from_journal((code, offset, bytes), value_bytes);
                 let access = access.ok_or_else(inconsistent)?;
                 Self::Access(AccessEntry { number, block, access, partition, to, places, index })
             }

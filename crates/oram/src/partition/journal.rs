@@ -18,6 +18,7 @@
 //! swap    the bytes are what is expected, then what is put there, n / 2 of each
 //! ```
 
+use bytes::Bytes;
 use fogbank_durable::{SectionReader, SectionWriter};
 
 use super::job::{FROM_STASH_MAX, JobPart};
@@ -156,8 +157,10 @@ fn decode_part(mut r: SectionReader<'_>, layout: &Layout, value_bytes: usize) ->
             let cells = r.u32()?;
             let cells: Result<Vec<(u8, u16)>> =
                 (0..cells).map(|_| Ok((r.u8()?, r.u16()?))).collect();
-            let (cells, access) = (cells?, (r.u8()?, r.u32()?, r.bytes()?));
-            let access = Access::from_journal(access, value_bytes).ok_or_else(inconsistent)?;
+            let (cells, code, offset) = (cells?, r.u8()?, r.u32()?);
+            let bytes = Bytes::copy_from_slice(r.bytes()?);
+            let access = Access::from_journal((code, offset, bytes), value_bytes);
+            let access = access.ok_or_else(inconsistent)?;
             if to >= layout.partitions {
                 return Err(inconsistent());
             }

@@ -11,6 +11,7 @@
 //! swap   the bytes are what is expected, then what is put there, n / 2 of each
 //! ```
 
+use bytes::Bytes;
 use fogbank_durable::{SectionReader, SectionWriter};
 
 use crate::checkpoint::inconsistent;
@@ -79,7 +80,7 @@ fn decode_part(part: &[u8], geometry: &Geometry) -> Result<Entry> {
     };
     let code = r.u8()?;
     let (block, leaf, offset) = (r.u32()?, r.u32()?, r.u32()?);
-    let bytes = r.bytes()?;
+    let bytes = Bytes::copy_from_slice(r.bytes()?);
     let access = Access::from_journal((code, offset, bytes), geometry.value_bytes);
     let access = access.ok_or_else(inconsistent)?;
     let known = block < geometry.capacity || kind == Kind::Padding;
