@@ -229,8 +229,9 @@ pub struct BenchVolumeArgs {
     /// Bytes of a block.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = within(limits::VALUE_SIZE))]
     pub block: ByteSize,
-    /// Memory of the proxy for the top of the tree, or the lowest levels of partitions. Each of
-    /// several is loaded anew [64MiB; profiles: 0, tao-cache 0 and 1/64, 1/32, 1/16 of the leaves].
+    /// Memory of the proxy for the top of the tree, or the lowest levels of partitions (of
+    /// multicloud three to five). Each of several is loaded anew [64MiB; profiles: 0, tao-cache 0
+    /// and 1/64, 1/32, 1/16 of the leaves].
     #[arg(long, value_name = "SIZE,..", value_delimiter = ',', value_parser = within(limits::MEMORY))]
     pub cache: Vec<ByteSize>,
     /// With --profile, k: paths from one write-back to the next. For each of several the store is

@@ -39,8 +39,9 @@ impl Flag {
 pub(crate) static CACHE: Flag = Flag {
     name: "cache",
     value_name: "SIZE",
-    about: "Memory of the proxy for the top of the tree, or for the lowest levels of partitions. \
-            Every doubling saves the link one bucket a path, or a cell or two an access [64MiB]",
+    about: "Memory of the proxy for the top of the tree, or for the lowest levels of partitions \
+            (in two clouds three to five levels). In one cloud every doubling saves the link one \
+            bucket a path, or a cell or two an access [64MiB]",
     parse: |typed| within(limits::MEMORY)(typed).map(|size| size.as_u64()),
 };
 /// What [`CACHE`] is if it is not said.

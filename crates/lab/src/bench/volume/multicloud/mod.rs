@@ -51,13 +51,17 @@ pub async fn measure(asked: &Asked, cache_bytes: u64) -> Result<()> {
     let links = Links { client: asked.link, between };
     for (number, clients) in (1..).zip(&asked.clients) {
         let measured = pair.measure((number, *clients), links, asked.args.seconds).await?;
-        say_point(asked, *clients, (&measured, pair.reckoned_between()?));
+        say_point(asked, (*clients, cache_bytes), (&measured, pair.reckoned_between()?));
     }
     pair.close().await
 }
 
 /// Prints a point: blocks of an access, by parts, and on the wire.
-fn say_point(asked: &Asked, clients: usize, (measured, reckoned): (&Measured, f64)) {
+fn say_point(
+    asked: &Asked,
+    (clients, cache_bytes): (usize, u64),
+    (measured, reckoned): (&Measured, f64),
+) {
     let Measured { parts, disk, up, down, between, .. } = measured;
     let block = asked.shape.value_bytes as f64;
     let (per_s, mean) = (measured.per_s(), measured.answers.latencies.mean() / 1e6);
@@ -88,7 +92,7 @@ fn say_point(asked: &Asked, clients: usize, (measured, reckoned): (&Measured, f6
             "wire_up_blocks_per_op": up, "wire_down_blocks_per_op": down,
             "between_blocks_per_op": between, "reckoned_between_blocks_per_op": reckoned, "link": asked.args.link.words(),
             "between_mb_s": asked.args.between_mb_s, "blocks": asked.shape.capacity,
-            "sparse": asked.site.is_sparse,
+            "sparse": asked.site.is_sparse, "cache": cache_bytes,
         });
         say!("{figures}");
     }
