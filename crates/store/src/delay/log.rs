@@ -156,4 +156,29 @@ mod tests {
         });
         appended.unwrap();
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_takes_travels_all_the_same() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let link = Link { round_trip: Duration::from_millis(100), ..Link::instant() };
+        let log = BlobLog::open(Arc::new(MemoryStore::new()), clock.clone(), 1 << 20);
+        let log = Arc::new(log.await.unwrap());
+        let delay = Delay::new(
+            MemoryStore::new(),
+            clock.clone(),
+            link,
+            Randomness::repeatable(1).stream(Purpose::Workload),
+        );
+        let mut events = delay.far_log(log.clone()).follow(0).await.unwrap();
+        let count = 4 * LOG_EVENTS_AHEAD as u64;
+        for turn in 1..=count {
+            log.append(LogEntry { session: 1, turn, bytes: Bytes::new() }).await.unwrap();
+        }
+        clock.sleep_until(clock.now() + 60_000_000).await;
+        let begun = clock.now();
+        for place in 0..count {
+            assert_eq!(events.recv().await.unwrap().unwrap(), LogEvent::Entry(place, Bytes::new()));
+        }
+        assert!(clock.now() - begun < 1_000_000);
+    }
 }
