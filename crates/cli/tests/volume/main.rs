@@ -15,6 +15,7 @@ mod mounted;
 mod moved;
 mod pasted;
 mod postgres;
+mod put_back;
 mod recorded;
 mod refused;
 #[allow(dead_code)] // `server` needs its type only

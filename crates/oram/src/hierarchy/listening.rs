@@ -7,6 +7,7 @@ use fogbank_durable::shared::Site;
 use fogbank_env::Nanos;
 use fogbank_seal::{Digest, digest};
 use fogbank_store::{DepartureGrid, Log, LogEntry, LogEvent, LogEvents, StoreError};
+use futures_util::TryFutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc;
 
@@ -155,17 +156,24 @@ pub async fn forget(log: &dyn Log, grid: &DepartureGrid, before: u64) -> Result<
     patiently(grid, || log.forget(before)).await
 }
 
-/// Publishes what is sealed, until the cloud answers.
+/// Publishes what is sealed of a place whose entry was heard, until the cloud answers.
 ///
 /// # Errors
-/// Whatever is not the cloud being away.
+/// Whatever is not the cloud being away. [`Error::CloudLied`] if the log does not have the place.
 pub async fn publish(
     log: Arc<dyn Log>,
     grid: DepartureGrid,
     place: u64,
     result: bytes::Bytes,
 ) -> Result<()> {
-    patiently(&grid, || log.publish(place, result.clone())).await
+    let goes_back = |error| match error {
+        StoreError::Caller(why) => {
+            let why = format!("the log has gone back behind what it has told: {why}");
+            StoreError::Misbehaved(why)
+        }
+        error => error,
+    };
+    patiently(&grid, || log.publish(place, result.clone()).map_err(goes_back)).await
 }
 
 async fn patiently<T, F>(grid: &DepartureGrid, ask: impl Fn() -> F) -> Result<T>
