@@ -80,3 +80,43 @@ impl SiteParameters {
         if r.is_empty() { Ok(parameters) } else { Err(Error::Bug("a header is too long".into())) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_of_the_format_before_is_read_unless_it_has_an_image() {
+        let site = SiteParameters {
+            blocks: 1,
+            block_bytes: 2,
+            epoch: 3,
+            growth: 4,
+            draw: 5,
+            piece: 6,
+            kept_epochs: 7,
+            public_ms: 8,
+            quantum_us: 9,
+            has_image: false,
+        };
+        for (has_image, format, is_read) in [
+            (false, FORMAT, true),
+            (true, FORMAT, true),
+            (false, WITHOUT_IMAGE, true),
+            (true, WITHOUT_IMAGE, false),
+            (false, WITHOUT_IMAGE - 1, false),
+            (false, FORMAT + 1, false),
+        ] {
+            let site = SiteParameters { has_image, ..site };
+            let mut header = site.encode();
+            header[..2].copy_from_slice(&format.to_le_bytes());
+            let decoded = SiteParameters::decode(&header);
+            match is_read {
+                true => assert_eq!(decoded.unwrap(), site),
+                false => {
+                    assert!(matches!(decoded, Err(Error::Format { found, .. }) if found == format))
+                }
+            }
+        }
+    }
+}
