@@ -77,11 +77,12 @@ impl Multicloud {
             self.turns();
             self.summary.accesses += 1;
         }
-        if self.had_empty {
-            self.partitions.iter_mut().try_for_each(Partition::settles)?;
-        }
         self.next = read + 1;
         self.summary.accesses += 1;
+        if self.had_empty {
+            // A read of a partition without levels shows nothing: what is shown is not uniform.
+            return self.partitions.iter_mut().try_for_each(Partition::settles);
+        }
         out.observe(&Observation::Path {
             epoch: 0,
             batch: read,
