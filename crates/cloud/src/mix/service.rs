@@ -95,12 +95,13 @@ impl MixDesk {
                 peer.place, peer.place
             )));
         }
-        let told = |error| told(&self.tenant, error);
         if opening.session == 0 {
-            let reached = self.mixing().server.reached(&opening).await.map_err(told)?;
-            let key = self.mixing().server.key(&opening).await.map_err(told)?;
+            // A question. Whether there is an answer, whoever asked says to its user.
+            let reached = self.mixing().server.reached(&opening).await.map_err(status)?;
+            let key = self.mixing().server.key(&opening).await.map_err(status)?;
             return Ok(answer(ReceiverStream::new(mpsc::channel(1).1), (reached, key)));
         }
+        let told = |error| told(&self.tenant, error);
         let max = message_bytes_max(&opening.shape);
         let room = self.tenant.memory.try_take(2 * max as u64);
         let room = room.ok_or_else(|| Status::resource_exhausted("no memory is left for it"))?;
