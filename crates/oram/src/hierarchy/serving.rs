@@ -212,8 +212,8 @@ impl Serving {
                 self.state.missing.insert(place, now);
                 let schedule = self.client.follower().schedule;
                 let takes = || self.client.entries(place, &[(entry, stored)]);
-                // Orders may have to be made when an epoch begins. All else takes less time than
-                // to hand the core over.
+                // Orders may have to be made when an epoch begins. All else takes about as long
+                // as to hand the core over.
                 let begins = place.is_multiple_of(schedule.epoch.into());
                 let effects = if begins { compute(takes) } else { takes() };
                 self.upkeep.has_logged(self.client.follower(), now);
