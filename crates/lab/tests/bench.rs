@@ -225,6 +225,14 @@ fn clients_of_a_site_are_measured_while_its_largest_table_is_built() {
         assert!((0.5..20.0).contains(&of("superblocks_bytes_per_op")), "{row}");
         assert!(of("latency_ms_mean") >= 4.0 && of("latency_ms_p99") <= of("latency_ms_max"));
     }
+    let output = site(&["--seconds", "1", "--clients", "2", "--beside", "partition,tao"]);
+    let printed = String::from_utf8(output.stdout).expect("words");
+    let objects = printed.lines().filter(|line| line.starts_with('{'));
+    let rows: Vec<Value> = objects.map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(values(&rows, "clients"), [2.0; 3], "{printed}");
+    assert_eq!(values(&rows, "blocks"), [512.0; 3], "{printed}");
+    let engines: Vec<_> = rows[1..].iter().map(|row| row["engine"].as_str()).collect();
+    assert_eq!(engines, [Some("partition"), Some("tao")], "{printed}");
     for flags in [&["--clients", "0"][..], &["--clients", "513"], &["--seconds", "0"]] {
         assert_eq!(site(flags).status.code(), Some(64), "{flags:?}");
     }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use bytesize::ByteSize;
 use clap::{Args, ValueEnum};
 
-use super::{ShapeArgs, limits};
-use fogbank::link::LinkArgs;
+use super::{BenchVolumeArgs, ShapeArgs, VolumeEngineName, limits};
+use fogbank::link::{LinkArgs, PaceArgs};
 use fogbank_env::within;
 
 /// Which application is measured, on what.
@@ -157,10 +157,43 @@ pub struct BenchSiteArgs {
     /// Seed of queries and of the clients' randomness.
     #[arg(long, default_value_t = 1, value_parser = within(limits::SEED))]
     pub seed: u64,
+    /// Engines of volumes that are measured afterwards, with as many blocks, clients and bytes a
+    /// second: what a site costs beside one trusted proxy for all.
+    #[arg(long, value_enum, value_name = "ENGINE,..", value_delimiter = ',')]
+    pub beside: Vec<VolumeEngineName>,
     /// One JSON object a point, on a line of standard output of its own.
     #[arg(long)]
     pub json: bool,
 }
+
+impl BenchSiteArgs {
+    /// What is measured beside it.
+    pub fn volumes(self) -> BenchVolumeArgs {
+        BenchVolumeArgs {
+            engine: self.beside,
+            clients: self.clients,
+            size: Some(self.size),
+            block: self.block,
+            quantum_us: self.quantum_us,
+            seconds: self.seconds.unwrap_or(BESIDE_SECONDS),
+            link: self.link,
+            seed: self.seed,
+            json: self.json,
+            profile: None,
+            cache: Vec::new(),
+            write_back_every: Vec::new(),
+            pace: PaceArgs::default(),
+            write_behind: None,
+            between_mb_s: None,
+            disks: None,
+            sparse: false,
+            plot: None,
+        }
+    }
+}
+
+/// How long volumes are measured beside a site that is until a table has been built.
+const BESIDE_SECONDS: f64 = 20.0;
 
 /// Which figures of the papers are measured, and how.
 #[derive(Debug, Clone, Args)]

@@ -25,7 +25,6 @@ pub struct Far {
 /// A client and its link.
 pub struct Client {
     pub engine: Arc<HierarchyEngine>,
-    pub way: Arc<Delay<Arc<dyn Store>>>,
     /// Cells that it has written.
     pub written: Arc<AtomicU64>,
 }
@@ -54,7 +53,7 @@ impl Far {
         let log = Arc::new(way.far_log(self.log.clone()));
         let mut salts = random.stream(Purpose::Incarnation);
         let (written, cell_bytes) = (Arc::new(AtomicU64::new(0)), self.cell_bytes);
-        let (counted, counts) = (Faulty::new(way.clone()), written.clone());
+        let (counted, counts) = (Faulty::new(way), written.clone());
         counted.on_call(move |call, _| {
             if let Call::WriteChunks(writes) = call {
                 let bytes: usize = writes.iter().map(|write| write.data.len()).sum();
@@ -66,7 +65,7 @@ impl Far {
         let site = Site::join_as(Arc::new(counted), keys, coming, &mut salts).await.unwrap();
         let grid = DepartureGrid::new(self.clock.clone(), Duration::from_millis(1));
         let engine = HierarchyEngine::open(site, log, Arc::new(MemorySeen::default()), grid);
-        Client { engine: Arc::new(engine.await.unwrap()), way, written }
+        Client { engine: Arc::new(engine.await.unwrap()), written }
     }
 }
 

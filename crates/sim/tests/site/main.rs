@@ -13,7 +13,6 @@ mod left;
 mod lies;
 mod pace;
 mod slow;
-mod speed;
 mod spoiled;
 mod touches;
 mod whole;

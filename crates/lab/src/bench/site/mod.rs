@@ -10,6 +10,7 @@
 //!    asked. No two clients ask for one block: nobody else tells a client what it has to find.
 //! 4. What passes is counted at each client, by parts (`counted_log`, `row`), and when (`phases`).
 //!    Beside it stands what one machine adds that stands for all (`strain`).
+//! 5. Volumes afterwards, if that was asked: one trusted proxy for all clients, on such a link.
 //!
 //! The server is this process's memory, and so is what clients have seen: no disk is waited for.
 
@@ -17,6 +18,8 @@ mod counted_log;
 mod phases;
 mod row;
 mod strain;
+#[cfg(test)]
+mod virtual_time;
 mod warm;
 
 use fogbank::{Error, Result};
@@ -24,6 +27,7 @@ use fogbank_process::{say, say_error};
 
 use self::row::{HEAD, Row};
 pub use self::warm::{Progress, Warm};
+use super::volume;
 use crate::args::BenchSiteArgs;
 
 /// Runs the benchmark and prints its figures, a row a number of clients.
@@ -57,5 +61,9 @@ pub async fn run(args: BenchSiteArgs) -> Result<()> {
             say!("{figures}");
         }
     }
-    Ok(())
+    drop(warm);
+    match args.beside[..] {
+        [] => Ok(()),
+        _ => volume::run(args.volumes()).await,
+    }
 }
