@@ -1,7 +1,7 @@
 //! Figures of a site in virtual time: what the protocol, the links and builds make of it. No time
 //! passes while clients compute, so all of them can share one machine. Those of large sites are
-//! drawn by hand: `cargo test -p fogbank-lab --bins virtual_time -- --ignored --nocapture`, with the
-//! name of one behind.
+//! drawn by hand, with the name of one behind:
+//! `cargo test -p fogbank-lab --bins -- --ignored --nocapture virtual_time`.
 
 use std::time::Duration;
 
