@@ -76,14 +76,12 @@ impl Sessions {
         self.last.get(&session)
     }
 
-    /// Those that have logged something in the last `places` and not left, the last one first.
+    /// Those that have logged something in the last `places` and not left. By number, so that their
+    /// order stands while the log goes on.
     pub fn living(&self, places: u64) -> Vec<u32> {
         let lives = |last: &Last| !last.leaves && last.place + places >= self.length;
         let living = self.last.iter().filter(|(_, last)| lives(last));
-        let mut living: Vec<(u64, u32)> =
-            living.map(|(session, last)| (last.place, *session)).collect();
-        living.sort_unstable();
-        living.into_iter().rev().map(|(_, session)| session).collect()
+        living.map(|(session, _)| *session).collect()
     }
 }
 

@@ -150,6 +150,29 @@ fn a_late_piece_is_done_by_one_client() {
     assert_eq!(twice, 0, "of {done:?}");
 }
 
+/// The log goes on meanwhile, each client in its turn: it is the same one that comes first.
+#[test]
+fn a_late_piece_is_done_by_one_client_while_the_log_goes_on() {
+    const CLIENTS: u32 = 7;
+    let mut site = Site::new(CLIENTS, 0);
+    let ends = site.follower.schedule.first_of(NUMBER + 1);
+    while site.follower.length() < ends {
+        site.log(0, false);
+    }
+    (1..=CLIENTS).for_each(|client| site.log(client, false));
+    site.now += PUBLIC;
+    let mut takers: BTreeMap<(Table, u32), BTreeSet<u32>> = BTreeMap::new();
+    for place in 0..2 * CLIENTS {
+        site.log(1 + place % CLIENTS, false);
+        for client in 1..=CLIENTS {
+            for due in site.due(client) {
+                takers.entry((due.pieces.table, due.number)).or_default().insert(client);
+            }
+        }
+    }
+    assert!(!takers.is_empty() && takers.values().all(|of| of.len() == 1), "{takers:?}");
+}
+
 /// Whose the pieces are that begin while sessions 1 to 3 log `places` in turn. Nobody does any.
 fn begun(site: &mut Site, places: u64) -> BTreeMap<u32, usize> {
     let (before, mut begun) = (site.follower.length(), BTreeMap::new());
