@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use fogbank_process::say;
 use fogbank_store::Link;
 
 use super::row::{HEAD, Row};
@@ -31,13 +32,13 @@ async fn measured(size: u64, all: &[usize]) -> Vec<Figures> {
         ..Link::instant()
     };
     let parameters = fogbank::site::parameters_of(size, 4_096).unwrap();
-    println!("{} blocks of 4 KiB\n{HEAD}", parameters.blocks);
+    say!("{} blocks of 4 KiB\n{HEAD}", parameters.blocks);
     let mut warm = Warm::new(parameters, 1).await.unwrap();
     let mut found = Vec::new();
     for clients in all {
         let measured = warm.measure(*clients, (link, QUANTUM_US), None).await.unwrap();
         let row = Row::of(*clients, &measured, parameters.block_bytes).unwrap();
-        println!("{}\n{}", row.line(), row.phases());
+        say!("{}\n{}", row.line(), row.phases());
         let json = row.json();
         let of = |name: &str| json[name].as_f64().unwrap();
         let (per_s, mean, p99) = (of("ops_per_s"), of("latency_ms_mean"), of("latency_ms_p99"));
