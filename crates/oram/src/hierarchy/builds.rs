@@ -6,9 +6,10 @@
 //!    shows that it lives: it logs an entry that asks for nothing if it has logged none for most of
 //!    an epoch.
 //! 3. A piece that stays late is done by others, if they do not find it, one after the other: the
-//!    sessions that live, by number, for each piece from another one on. The first begins after the public time. It has a *head start*, the public time and as
-//!    long again for every 100 chunks of late pieces that it comes first for, until the second
-//!    begins; then the next two, the next four, and so on.
+//!    sessions that live, by number, for each piece from another one on. The first begins after
+//!    the public time. It has a *head start*, the public time and as long again for every 100
+//!    chunks of late pieces that it comes first for, until the second begins; then the next two,
+//!    the next four, and so on.
 //!
 //! # Invariant
 //! - One piece of a build at a time.
