@@ -17,6 +17,7 @@ mod client;
 mod mixing;
 mod recording;
 mod service;
+mod turns;
 
 pub use client::MixClient;
 pub(crate) use mixing::Mixing;

@@ -65,6 +65,13 @@ pub struct Uncovered {
     pub(super) works: Vec<Work>,
 }
 
+impl Uncovered {
+    /// Whether it is of a read: one chain.
+    pub fn is_of_read(&self) -> bool {
+        matches!(self.whose, Whose::Read(_))
+    }
+}
+
 /// How one cell came about.
 #[derive(Debug)]
 pub struct Found {

@@ -13,9 +13,10 @@ use super::departing::Departing;
 use super::journal::{self, Entry};
 use super::links::{Link, OfLink};
 use super::plane::MulticloudPlane;
-use super::serving::{Event, Limits, Serving, State};
+use super::serving::{Event, Limits, Serving, State, gone};
 use super::settings::{MulticloudSettings, RECORDS_AT_ONCE};
 use super::waiting::{Looks, patience};
+use super::walking::Walking;
 use super::witness;
 use crate::immediate::Parts;
 use crate::immediate::entrance::{Entered, Entrance, Fault};
@@ -141,6 +142,10 @@ impl MulticloudEngine {
         let (records, bytes) = (RECORDS_AT_ONCE as usize, settings.record_bytes_max()?);
         let departing = Departing::new(shape, records, bytes);
         let looks = Looks::new(&shape, grid.now());
+        let of_chains = tells.clone();
+        let walking = Walking::usual(Arc::new(move |found| {
+            of_chains.tell(Event::Uncovered(found)).map_err(|_| gone())
+        }));
         let mut serving = Serving {
             plane,
             vault,
@@ -152,6 +157,7 @@ impl MulticloudEngine {
             departing,
             limits,
             looks,
+            walking,
             state,
         };
         serving.begin().await?;

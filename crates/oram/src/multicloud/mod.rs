@@ -78,6 +78,7 @@ mod serving;
 mod settings;
 mod state;
 mod waiting;
+mod walking;
 mod witness;
 
 #[cfg(test)]

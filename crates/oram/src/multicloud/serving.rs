@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use fogbank_durable::{Checkpoint, Cut, PutAdoption, Vault};
 use fogbank_env::{Nanos, compute};
-use fogbank_mix::message::Reached;
+use fogbank_mix::message::{FromHolder, FromShuffler, Reached};
 use fogbank_mix::server::UNREACHED;
 use fogbank_mix::session::FromCloud;
 use fogbank_store::DepartureGrid;
@@ -44,6 +44,7 @@ use super::links::{Link, OfLink};
 use super::plane::{Effect, MulticloudPlane};
 use super::refusals::Refusals;
 use super::waiting::{Looks, Overdue, Path};
+use super::walking::Walking;
 use super::witness;
 use crate::immediate::arrival::Arrival;
 use crate::immediate::beside::leave_now;
@@ -92,6 +93,7 @@ pub struct Serving {
     pub departing: Departing,
     pub limits: Limits,
     pub looks: Looks,
+    pub walking: Walking,
     pub state: State,
 }
 
@@ -312,7 +314,7 @@ impl Serving {
             && let Some(Arrival { address, access, reply, .. }) = self.state.arrived.pop_front()
         {
             self.state.replies.insert(self.plane.next_number(), reply);
-            let effects = compute(|| self.plane.arrive(Some(address.0), access))?;
+            let effects = self.plane.arrive(Some(address.0), access)?;
             self.given_out(effects);
         }
         Ok(())
@@ -322,10 +324,7 @@ impl Serving {
     fn given_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             if let Effect::Uncover(cells) = effect {
-                let tells = self.tells.clone();
-                self.state.beside.spawn_blocking(move || {
-                    tells.tell(Event::Uncovered(cells.find())).map_err(|_| gone())
-                });
+                self.walking.push(cells, &mut self.state.beside);
             } else {
                 self.state.since_cut += self.departing.push(effect);
             }
@@ -336,17 +335,22 @@ impl Serving {
         match event {
             Event::Arrives(arrival) => self.state.arrived.push_back(arrival),
             Event::Closes => self.state.is_closing = true,
-            Event::Uncovered(found) => return compute(|| self.plane.uncovered(found?)),
+            Event::Uncovered(found) => {
+                let found = found?;
+                return step(found.is_of_read(), || self.plane.uncovered(found));
+            }
             Event::Written(written) => self.state.written = Some(written?),
             Event::Link(cloud, _) if !self.plane.hears(cloud) => {}
             Event::Link(cloud, of_link) => match of_link {
                 OfLink::Comes(FromCloud::Holder(said)) => {
                     self.links[cloud].is_heard();
-                    return compute(|| self.plane.holder_says(cloud, said));
+                    let is_of_read = matches!(said, FromHolder::Records(_));
+                    return step(is_of_read, || self.plane.holder_says(cloud, said));
                 }
                 OfLink::Comes(FromCloud::Shuffler(said)) => {
                     self.links[cloud].is_heard();
-                    return compute(|| self.plane.shuffler_says(cloud, said));
+                    let is_of_read = matches!(said, FromShuffler::Answer(_));
+                    return step(is_of_read, || self.plane.shuffler_says(cloud, said));
                 }
                 OfLink::Opened(outbox, seen) => {
                     let reached = self.reached();
@@ -530,6 +534,12 @@ impl Serving {
         self.state.arrived.drain(..).for_each(|arrival| arrival.refuse(reason));
         self.events.end(reason);
     }
+}
+
+/// A step of a read moves a few blocks, which takes no longer than to hand the core over. One of a
+/// job moves whole levels.
+fn step<T>(is_of_read: bool, work: impl FnOnce() -> T) -> T {
+    if is_of_read { work() } else { compute(work) }
 }
 
 /// What this brings within so many nanoseconds.
