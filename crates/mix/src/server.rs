@@ -4,9 +4,9 @@
 //!    by a server that was started again, too. The session before is told that it is over, and its
 //!    work is waited for; then the new one is open.
 //! 2. *Messages of the client* are worked off at once for different partitions, up to a bound, and
-//!    in order for one. What comes of one goes to the client, then to the other cloud. That keeps
-//!    none of the others waiting, until more bytes are on that way than there is room for. What the
-//!    client says of its journal is durable before that (`seen`).
+//!    in order for one; what has to go to the other cloud keeps none of them waiting. What comes of
+//!    one goes to the client, then to the other cloud. What the client says of its journal is
+//!    durable before that (`seen`).
 //! 3. *Messages of the other cloud* are taken when the volume is open, in any order, if it has
 //!    signed them. One is acknowledged when it is worked off here; what has to go back for it does
 //!    so in the session.
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use fogbank_env::{RwLock, compute_over};
 use fogbank_store::{BlobTag, PutCondition, PutOutcome, Store, StoreError};
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::message::{Across, Back, Reached, ToSession};
@@ -45,16 +45,6 @@ pub enum Between {
     Across(Across),
     /// From a shuffler to the holder.
     Back(Back),
-}
-
-impl Between {
-    /// Of its cells.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Across(message) => message.batch().cells.bytes().len(),
-            Self::Back(message) => message.batch().cells.bytes().len(),
-        }
-    }
 }
 
 /// The way to the other cloud.
@@ -166,9 +156,9 @@ impl MixServer {
             return Err(SessionError::Misbehaved("what comes is not signed".into()));
         }
         hears(&message)?;
-        let bytes = message.bytes();
         let sends = match message {
             Between::Across(message) => {
+                let bytes = message.batch().cells.bytes().len();
                 compute_over(bytes, || volume.shuffler.across(message)).map(Sends::from)
             }
             Between::Back(message) => volume.holder.level(message).await.map(Sends::from),
@@ -293,8 +283,7 @@ impl MixCloud for MixServer {
         let out = Outlet { client, back, over: Arc::new(watch::Sender::new(false)) };
         *volume.out.write() = Some(out.clone());
         self.volume.send_replace(Some(volume.clone()));
-        let way = Arc::new(Semaphore::new(WAY_BYTES));
-        let works = Works { volume, peer: self.peer.clone(), out: out.clone(), way };
+        let works = Works { volume, peer: self.peer.clone(), out: out.clone() };
         let task = tokio::spawn(works.run(asked, returning));
         *session = Some(Running { out, task });
         Ok(Session { sender, receiver, reached, key: self.signer.key() })
@@ -330,8 +319,6 @@ struct Works {
     volume: Arc<Volume>,
     peer: Arc<dyn PeerLink>,
     out: Outlet,
-    /// Bytes for which there is room on the way to the other cloud.
-    way: Arc<Semaphore>,
 }
 
 impl Works {
@@ -369,10 +356,8 @@ impl Works {
                         if let Some(before) = before {
                             let _done = before.await;
                         }
-                        let messages = own.ask(message, done).await;
-                        let Some(_way) = own.way_for(&messages).await else { return };
+                        own.ask(message, done).await;
                         drop(permit);
-                        own.pass(messages).await;
                     });
                 }
             }
@@ -381,11 +366,11 @@ impl Works {
         while works.join_next().await.is_some() {}
     }
 
-    /// Works it off, and gives what is to go to the other cloud. The next of its partition is not
-    /// kept waiting for that: it may be long, and the link slow.
-    async fn ask(&self, message: ToCloud, worked_off: oneshot::Sender<()>) -> Vec<Between> {
+    /// Works it off. The next of its partition is not kept waiting for the other cloud: what goes
+    /// there may be long, and the link slow.
+    async fn ask(&self, message: ToCloud, worked_off: oneshot::Sender<()>) {
         if self.out.is_over() {
-            return Vec::new();
+            return;
         }
         let done = async {
             Ok(match message {
@@ -399,8 +384,7 @@ impl Works {
         // What it stands on is made durable meanwhile.
         let (sends, settled) = tokio::join!(done, self.volume.seen.settle());
         if let Err(error) = settled {
-            self.out.fail(error).await;
-            return Vec::new();
+            return self.out.fail(error).await;
         }
         match sends {
             Ok(Sends { client, peer }) => {
@@ -408,21 +392,11 @@ impl Works {
                     self.out.tell(Ok(message)).await;
                 }
                 drop(worked_off);
-                return peer.into_iter().map(|message| self.volume.signed(message)).collect();
+                let signed = peer.into_iter().map(|message| self.volume.signed(message));
+                self.pass(signed.collect()).await;
             }
             Err(Error::Other(_)) => {} // the other cloud's fault: as if it had said nothing
             Err(error) => self.out.fail(blame(error)).await,
-        }
-        Vec::new()
-    }
-
-    /// Waits for room on the way to the other cloud; none if the session is over before.
-    async fn way_for(&self, messages: &[Between]) -> Option<SemaphorePermit<'_>> {
-        let bytes: usize = messages.iter().map(Between::bytes).sum();
-        let mut over = self.out.over.subscribe();
-        tokio::select! { biased;
-            _ = over.wait_for(|over| *over) => None,
-            room = self.way.acquire_many(bytes.min(WAY_BYTES) as u32) => room.ok(),
         }
     }
 
@@ -557,8 +531,6 @@ pub const UNREACHED: &str = "it does not reach the other cloud";
 const FENCE: &str = "mix-session";
 /// Messages of a client that are worked off at once.
 const AT_ONCE_MAX: usize = 64;
-/// What they make go to the other cloud at once. A message that is longer goes alone.
-const WAY_BYTES: usize = 64 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -698,26 +670,8 @@ mod tests {
     }
 
     /// A message to the other cloud takes long: reads of its partition go on, and so do all others.
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn what_goes_to_the_other_cloud_keeps_nobody_waiting() {
-        // More than are worked off at once.
-        assert!(answers_behind(2 * AT_ONCE_MAX as u16, 16).await);
-    }
-
-    /// Until the way has as much as there is room for: what is worked off at once waits there, and
-    /// whatever comes after it.
-    #[tokio::test(start_paused = true)]
-    async fn a_full_way_to_the_other_cloud_holds_all_up() {
-        const BLOCK_BYTES: u32 = 256 << 10;
-        let level = opening(1, 1).shape.size(1, 2) as usize * (BLOCK_BYTES as usize + 16);
-        let full = (WAY_BYTES / level + AT_ONCE_MAX) as u16;
-        assert!(answers_behind(full - 2, BLOCK_BYTES).await);
-        assert!(!answers_behind(full + 2, BLOCK_BYTES).await);
-    }
-
-    /// Whether a client is answered while so many levels are on the way to the other cloud, which
-    /// takes none.
-    async fn answers_behind(levels: u16, block_bytes: u32) -> bool {
         struct Slow;
         #[async_trait]
         impl PeerLink for Slow {
@@ -728,35 +682,19 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let signer = Arc::new(Signer::new(&Seed::new([5; 32])));
         let cloud = MixServer::new(store, Arc::new(Slow), signer);
-        let opening = opening(1, 1);
-        let shape = Shape { block_bytes, ..opening.shape };
-        let mut session = cloud.open(&Opening { shape, ..opening }).await.unwrap();
-        let (sender, partition) = (session.sender.clone(), 0);
+        let mut session = cloud.open(&opening(1, 1)).await.unwrap();
+        let (partition, generation) = (0, Generation::new(2, 0));
+        let (order, pads) = (Seed::new([1; 32]), Seed::new([2; 32]));
         let sources = Sources::default();
-        let recall = Recall { partition: 1, generation: Generation::new(2, 0), sources };
-        let asks = async {
-            for attempt in 0..levels {
-                let generation = Generation::new(2, attempt);
-                let (order, pads) = (Seed::new([1; 32]), Seed::new([2; 32]));
-                let sources = Sources::default();
-                let mix = Mix { partition, level: 1, generation, sources, order, pads };
-                let cells = Cells::zeros(shape.cell_bytes(), shape.batch() as usize);
-                let upload = Upload { partition, generation, cells };
-                for message in [mix.into(), upload.into()] {
-                    sender.send(ToCloud::Shuffler(message)).await.unwrap();
-                }
-            }
-            sender.send(ToCloud::Holder(recall.into())).await.unwrap();
-            std::future::pending::<()>().await;
-        };
-        tokio::select! { biased;
-            told = session.receiver.recv() => {
-                assert!(matches!(told, Some(Ok(FromCloud::Holder(_)))), "{told:?}");
-                true
-            }
-            () = asks => false,
-            () = tokio::time::sleep(std::time::Duration::from_secs(9)) => false,
+        let mix = Mix { partition, level: 1, generation, sources: sources.clone(), order, pads };
+        let upload = Upload { partition, generation, cells: Cells::zeros(32, 2) };
+        for message in [mix.into(), upload.into()] {
+            session.sender.send(ToCloud::Shuffler(message)).await.unwrap();
         }
+        let recall = Recall { partition, generation, sources };
+        session.sender.send(ToCloud::Holder(recall.into())).await.unwrap();
+        let told = session.receiver.recv().await;
+        assert!(matches!(told, Some(Ok(FromCloud::Holder(_)))), "{told:?}");
     }
 
     /// The other cloud is not there: the client hears of it, and has to do all again.

@@ -1,13 +1,15 @@
 //! The volume of a tenant, and the way to the other server.
 //!
 //! Where that is, a client says when it opens a session; the last word counts. A message is a call
-//! of its own, which waits for one of a few connections until it is written, and is done when the
-//! other server says that it is worked off.
+//! of its own, on one of a few connections in turn, and is done when the other server says that it
+//! is worked off.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use fogbank_env::{Clock, Mutex, Nanos, by};
 use fogbank_mix::message::{Across, Back};
 use fogbank_mix::server::{MixServer, PeerLink};
@@ -21,11 +23,10 @@ use tonic::client::Grpc;
 
 use super::client::{blame, of_store};
 use super::recording::Recording;
-use super::turns::{Turn, Turns};
 use super::{ACROSS_PATH, Peer};
 use crate::codec::Pieces;
 use crate::credentials::{Address, Credentials};
-use crate::dial::Dial;
+use crate::dial::{Dial, Lane};
 use crate::frames::pieces;
 use crate::wire::MESSAGE_BYTES_MAX;
 
@@ -92,7 +93,8 @@ impl Mixing {
         record: Option<PathBuf>,
         (kept, elsewhere): (Arc<KeptRoom>, Option<Arc<dyn Elsewhere>>),
     ) -> Self {
-        let way = Arc::new(Way { clock: clock.clone(), to: Mutex::default() });
+        let way =
+            Arc::new(Way { clock: clock.clone(), next: AtomicUsize::new(0), to: Mutex::default() });
         let recording = record.map(|path| Recording::new(path, clock.clone()));
         let server = MixServer::new(store, way.clone(), signer).within(kept).beside(elsewhere);
         Self { server, recording, way }
@@ -112,8 +114,8 @@ impl Mixing {
         let credentials = Credentials { token: peer.token.clone(), pin: peer.pin, file: None };
         let dial = Dial::new(&address, &credentials)
             .map_err(|_| Status::invalid_argument("no server can be there"))?;
-        let turns = Turns::new(CONNECTIONS);
-        *to = Some(Arc::new(To { peer: peer.clone(), dial, turns }));
+        let lanes = (0..LANES).map(|_| Lane::default()).collect();
+        *to = Some(Arc::new(To { peer: peer.clone(), dial, lanes }));
         Ok(())
     }
 }
@@ -121,13 +123,14 @@ impl Mixing {
 /// The way to the other server.
 struct Way {
     clock: Arc<dyn Clock>,
+    next: AtomicUsize,
     to: Mutex<Option<Arc<To>>>,
 }
 
 struct To {
     peer: Peer,
     dial: Dial,
-    turns: Turns,
+    lanes: Vec<Lane>,
 }
 
 #[async_trait]
@@ -135,25 +138,19 @@ impl PeerLink for Way {
     async fn pass(&self, message: fogbank_mix::server::Between) -> Result<(), SessionError> {
         let to = self.to.lock().clone();
         let to = to.ok_or_else(|| SessionError::Absent("nobody said where it is".into()))?;
-        let gone = || SessionError::Absent("no connection is left".into());
-        let turn = to.turns.next().await.ok_or_else(gone)?;
+        let lane = self.next.fetch_add(1, Ordering::Relaxed) % LANES;
         let message = Between(message).encode();
         let patience = PATIENCE_NANOS + message.len() as Nanos * SLOWEST_NANOS_PER_BYTE;
-        let passed = by(&*self.clock, self.clock.now() + patience, to.pass(turn, message)).await;
+        let passed = by(&*self.clock, self.clock.now() + patience, to.pass(lane, message)).await;
         let late = || Err(SessionError::Absent(format!("{}: no answer in time", to.dial.place)));
         passed.unwrap_or_else(late)
     }
 }
 
 impl To {
-    async fn pass(&self, turn: Turn, message: Vec<u8>) -> Result<(), SessionError> {
-        let channel = turn.lane.channel(self.dial.connect()).await.map_err(of_store)?;
-        let mut turn = Some(turn);
-        let written = std::iter::from_fn(move || {
-            drop(turn.take()); // the next is written, while this is worked off
-            None
-        });
-        let pieces = pieces(message).map(|piece| vec![piece]).chain(written);
+    async fn pass(&self, lane: usize, message: Vec<u8>) -> Result<(), SessionError> {
+        let channel = self.lanes[lane].channel(self.dial.connect()).await.map_err(of_store)?;
+        let pieces: Vec<Vec<Bytes>> = pieces(message).map(|piece| vec![piece]).collect();
         let mut asked = tonic::Request::new(tokio_stream::iter(pieces));
         self.dial.sign(&mut asked);
         let mut grpc = Grpc::new(channel)
@@ -172,7 +169,7 @@ impl To {
 }
 
 /// Connections to the other server.
-const CONNECTIONS: usize = 4;
+const LANES: usize = 4;
 /// How long it may take to work a message off, beside a time for its bytes.
 const PATIENCE_NANOS: Nanos = 60_000_000_000;
 const SLOWEST_NANOS_PER_BYTE: Nanos = 1_000;

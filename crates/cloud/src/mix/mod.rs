@@ -17,7 +17,6 @@ mod client;
 mod mixing;
 mod recording;
 mod service;
-mod turns;
 
 pub use client::MixClient;
 pub(crate) use mixing::Mixing;

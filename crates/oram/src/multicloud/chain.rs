@@ -65,13 +65,6 @@ pub struct Uncovered {
     pub(super) works: Vec<Work>,
 }
 
-impl Uncovered {
-    /// Whether it is of a read: one chain.
-    pub fn is_of_read(&self) -> bool {
-        matches!(self.whose, Whose::Read(_))
-    }
-}
-
 /// How one cell came about.
 #[derive(Debug)]
 pub struct Found {
@@ -112,7 +105,19 @@ impl Work {
     }
 }
 
+impl Whose {
+    /// Of one cell, not of hundreds.
+    pub fn is_read(self) -> bool {
+        matches!(self, Self::Read(_))
+    }
+}
+
 impl Uncovering {
+    /// Whether it is of a read: one chain.
+    pub fn is_of_read(&self) -> bool {
+        self.whose.is_read()
+    }
+
     /// Finds it out: the same work for every cell.
     ///
     /// # Errors

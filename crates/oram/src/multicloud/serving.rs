@@ -337,7 +337,7 @@ impl Serving {
             Event::Closes => self.state.is_closing = true,
             Event::Uncovered(found) => {
                 let found = found?;
-                return step(found.is_of_read(), || self.plane.uncovered(found));
+                return step(found.whose.is_read(), || self.plane.uncovered(found));
             }
             Event::Written(written) => self.state.written = Some(written?),
             Event::Link(cloud, _) if !self.plane.hears(cloud) => {}
@@ -536,8 +536,8 @@ impl Serving {
     }
 }
 
-/// A step of a read moves a few blocks, which takes no longer than to hand the core over. One of a
-/// job moves whole levels.
+/// A step of a read mostly moves a few blocks, which takes no longer than to hand the core over.
+/// One of a job moves whole levels.
 fn step<T>(is_of_read: bool, work: impl FnOnce() -> T) -> T {
     if is_of_read { work() } else { compute(work) }
 }
