@@ -95,7 +95,6 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
 
     use fogbank_env::Randomness;
     use fogbank_seal::{MasterKey, SplitKeys, StoreId};
@@ -148,7 +147,7 @@ mod tests {
             THREADS_MAX,
             Arc::new(move |found: Result<Uncovered>| {
                 let others = at_once.fetch_add(1, Ordering::SeqCst);
-                std::thread::sleep(Duration::from_millis(1));
+                (0..100_000).for_each(|_| std::hint::spin_loop());
                 at_once.fetch_sub(1, Ordering::SeqCst);
                 told.send((others, found.is_ok())).unwrap();
                 Ok(())
