@@ -113,11 +113,6 @@ impl Whose {
 }
 
 impl Uncovering {
-    /// Whether it is of a read: one chain.
-    pub fn is_of_read(&self) -> bool {
-        self.whose.is_read()
-    }
-
     /// Finds it out: the same work for every cell.
     ///
     /// # Errors

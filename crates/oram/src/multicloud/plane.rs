@@ -40,7 +40,7 @@ pub enum Effect {
     Shuffler(u16, ToShuffler),
     /// The answer to the access of this number, from 0 in the order of arrival.
     Answer(u64, Bytes),
-    /// Chains to be walked, at once and beside the steps: [`MulticloudPlane::uncovered`].
+    /// Chains to be walked, beside the steps: [`MulticloudPlane::uncovered`].
     Uncover(Uncovering),
 }
 

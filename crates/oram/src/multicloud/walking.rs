@@ -43,7 +43,7 @@ impl Walking {
     /// A chain is walked in its turn, by one of `threads`.
     pub fn push(&self, chain: Uncovering, threads: &mut JoinSet<Result<()>>) {
         let tells = self.tells.clone();
-        if !chain.is_of_read() {
+        if !chain.whose.is_read() {
             threads.spawn_blocking(move || tells(chain.find()));
             return;
         }
@@ -118,7 +118,7 @@ mod tests {
             Effect::Uncover(chain) => Some(chain),
             _ => None,
         });
-        let chains: Vec<_> = chains.filter(Uncovering::is_of_read).collect();
+        let chains: Vec<_> = chains.filter(|chain| chain.whose.is_read()).collect();
         assert_eq!(chains.len(), reads as usize);
         chains
     }

@@ -106,20 +106,23 @@ fn pieces_of_who_is_silent_are_given_to_others_after_an_epoch() {
     assert!(given(&mut site, epoch * 7 / 8).is_empty());
 }
 
+/// So many clients, when queries need what was begun: the owner of all has gone without a word.
+fn late(clients: u32) -> Site {
+    let mut site = Site::new(clients, 0);
+    let ends = site.follower.schedule.first_of(NUMBER + 1);
+    while site.follower.length() < ends {
+        site.log(0, false);
+    }
+    (1..=clients).for_each(|client| site.log(client, false));
+    site
+}
+
 /// The log stands still and pieces are late, more of them than there are clients. Whoever comes
 /// first for one does it, however many there were before: nobody else begins with it meanwhile.
 #[test]
 fn a_late_piece_is_done_by_one_client() {
     const CLIENTS: u32 = 3;
-    let mut site = Site::new(CLIENTS, 0);
-    // Up to where queries need what was begun; the owner of all goes without a word.
-    let ends = site.follower.schedule.first_of(NUMBER + 1);
-    while site.follower.length() < ends {
-        site.log(0, false);
-    }
-    for client in 1..=CLIENTS {
-        site.log(client, false);
-    }
+    let mut site = late(CLIENTS);
     // By client: what it does, and when it is done with that.
     let mut doing: Vec<Vec<(Nanos, Table, u32)>> = vec![Vec::new(); CLIENTS as usize + 1];
     let (mut done, mut begun, mut twice) = (BTreeSet::new(), BTreeSet::new(), 0);
@@ -154,12 +157,7 @@ fn a_late_piece_is_done_by_one_client() {
 #[test]
 fn a_late_piece_is_done_by_one_client_while_the_log_goes_on() {
     const CLIENTS: u32 = 7;
-    let mut site = Site::new(CLIENTS, 0);
-    let ends = site.follower.schedule.first_of(NUMBER + 1);
-    while site.follower.length() < ends {
-        site.log(0, false);
-    }
-    (1..=CLIENTS).for_each(|client| site.log(client, false));
+    let mut site = late(CLIENTS);
     site.now += PUBLIC;
     let mut takers: BTreeMap<(Table, u32), BTreeSet<u32>> = BTreeMap::new();
     for place in 0..2 * CLIENTS {
