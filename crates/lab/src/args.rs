@@ -255,7 +255,7 @@ pub struct BenchVolumeArgs {
     #[command(flatten)]
     pub link: LinkArgs,
     /// Of multicloud: what its clouds can send each other, each way, in MB (10^6 bytes) a second
-    /// [unlimited].
+    /// [unlimited]. The kernel keeps that, in a network namespace of this program, where it may.
     #[arg(long, value_name = "MB/S", value_parser = within(limits::MB_S))]
     pub between_mb_s: Option<f64>,
     /// Disks under the store, at the far end of the link [none: memory].
@@ -276,6 +276,10 @@ pub struct BenchVolumeArgs {
     /// One JSON object a point, on a line of standard output of its own.
     #[arg(long)]
     pub json: bool,
+    /// It is in a network namespace of its own, whose loopback it may make slow: this program says
+    /// so to itself when it begins anew.
+    #[arg(long, hide = true)]
+    pub has_namespace: bool,
 }
 
 /// Settings of TaoStore's paper. Where it is silent, k is 40, there are 10 clients and no cache.

@@ -191,6 +191,32 @@ fn a_sparse_volume_in_two_clouds_moves_what_is_reckoned() {
     assert!(output.status.code() == Some(64) && said.contains("--disks is not for"), "{said}");
 }
 
+/// A link between two clouds is the kernel's where it may be, and played by the program where not:
+/// both carry and count the same.
+#[test]
+fn two_servers_share_a_link_of_the_kernel_or_one_that_is_played() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--engine", "multicloud", "--size", "16MiB", "--sparse", "--json"];
+    let flags = [&flags[..], &["--clients", "8", "--seconds", "2", "--between-mb-s", "40"]];
+    for tools in [std::env::var_os("PATH").unwrap_or_default(), "/nowhere".into()] {
+        let is_none = tools == "/nowhere";
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank-lab"));
+        command.args(["bench", "volume"]).args(flags.concat()).env("PATH", tools);
+        let output = command.current_dir(folder.path()).output().expect("the binary runs");
+        let said = String::from_utf8(output.stderr).expect("words");
+        assert!(output.status.success(), "{said}");
+        assert!(!is_none || said.contains("plays the link between the clouds itself"), "{said}");
+        let row = String::from_utf8(output.stdout).expect("words");
+        let row = row.lines().find(|line| line.starts_with('{')).expect("a row");
+        let row: serde_json::Value = serde_json::from_str(row).expect("JSON");
+        let value = |name: &str| row[name].as_f64().expect(name);
+        let times = value("between_blocks_per_op") / value("reckoned_between_blocks_per_op");
+        assert!((0.6..1.4).contains(&times), "{row}");
+        let carried = value("ops_per_s") * value("between_blocks_per_op") * 4_096.0;
+        assert!(carried < 1.1 * 80e6, "{row}");
+    }
+}
+
 /// Every byte of a site's clients is told by its part, while a table of every level is built.
 #[test]
 fn clients_of_a_site_are_measured_while_its_largest_table_is_built() {

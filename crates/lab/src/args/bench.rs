@@ -188,6 +188,7 @@ impl BenchSiteArgs {
             disks: None,
             sparse: false,
             plot: None,
+            has_namespace: false,
         }
     }
 }

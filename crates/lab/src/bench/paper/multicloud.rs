@@ -260,7 +260,7 @@ fn settings(bytes: f64, block_bytes: usize) -> Result<MulticloudSettings> {
 async fn load(ask: &Ask, bytes: f64, block_bytes: usize) -> Result<Pair> {
     let usual = settings(bytes, block_bytes)?;
     let settings = MulticloudSettings { quantum: GRID, under_way_max: CLIENTS, ..usual };
-    Pair::load(Made { settings, seed: ask.seed, is_sparse: true }).await
+    Pair::load(Made { settings, seed: ask.seed, is_sparse: true }, None).await
 }
 
 /// All rounds of a point.

@@ -28,6 +28,7 @@ use self::asked::Asked;
 pub use self::disks::Disks;
 pub use self::lane::{Lane, Site};
 use self::measured_engine::MeasuredEngine;
+use self::multicloud::KernelLink;
 use self::row::HEAD;
 pub use self::row::Row;
 use crate::args::{BenchVolumeArgs, VolumeEngineName};
@@ -44,6 +45,10 @@ pub async fn run(args: BenchVolumeArgs) -> Result<()> {
         };
     }
     let asked = Asked::of(args)?;
+    // First of all, since this program may begin anew for it.
+    let is_between =
+        asked.engines.contains(&VolumeEngineName::Multicloud) && asked.args.between_mb_s.is_some();
+    let kernel = if is_between { KernelLink::enter(asked.args.has_namespace)? } else { None };
     say!("{}", asked.words());
     say!("{HEAD}");
     for engine in &asked.engines {
@@ -56,7 +61,9 @@ pub async fn run(args: BenchVolumeArgs) -> Result<()> {
                     measure("partition", asked.partition(*cache)?, (&asked, *cache)).await?;
                 }
                 VolumeEngineName::Ring => ring::measure(&asked, *cache).await?,
-                VolumeEngineName::Multicloud => multicloud::measure(&asked, *cache).await?,
+                VolumeEngineName::Multicloud => {
+                    multicloud::measure(&asked, *cache, &kernel).await?;
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
 //! `multicloud` beside the others: a client and two real `fogbank-cloud` processes on this machine,
-//! each with TLS, and links that are played between them (`relay`).
+//! each with TLS, and links between them that are played (`relay`), or made by the kernel where it
+//! lets this program have a network of its own (`kernel`).
 //!
 //! 1. Two servers begin, beside this program's binary; they end with the run. With `--sparse` they
 //!    run within this program, and have what nobody wrote (`sparse`).
@@ -11,12 +12,14 @@
 //! Messages are counted by what they are for (`parts`), journal and checkpoints on the trusted
 //! disk, and on the links every byte: what is left is framing, TLS among it, and commit records.
 
+mod kernel;
 mod pair;
 mod parts;
 mod relay;
 mod server;
 mod sparse;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fogbank::{Error, Result};
@@ -24,16 +27,22 @@ use fogbank_oram::multicloud::MulticloudSettings;
 use fogbank_process::say;
 use serde_json::json;
 
+pub use self::kernel::KernelLink;
 pub use self::pair::{Links, Made, Measured, Pair};
 pub use self::parts::{PARTS, REFRESH};
 use super::asked::Asked;
 
-/// Measures it with so much memory and every number of clients.
+/// Measures it with so much memory and every number of clients, the servers' link being the
+/// kernel's if there is one.
 ///
 /// # Errors
 /// [`Error::Usage`] for what it cannot be measured with; [`Error::CannotUse`] if servers cannot be
 /// begun; those of accesses.
-pub async fn measure(asked: &Asked, cache_bytes: u64) -> Result<()> {
+pub async fn measure(
+    asked: &Asked,
+    cache_bytes: u64,
+    kernel: &Option<Arc<KernelLink>>,
+) -> Result<()> {
     if asked.site.disks.is_some() {
         let why = "--disks is not for multicloud, whose clouds are real servers";
         return Err(Error::Usage(why.into()));
@@ -44,10 +53,9 @@ pub async fn measure(asked: &Asked, cache_bytes: u64) -> Result<()> {
         under_way_max: asked.clients.iter().copied().max().unwrap_or(0),
         ..usual
     };
-    let pair =
-        Pair::load(Made { settings, seed: asked.args.seed, is_sparse: asked.site.is_sparse })
-            .await?;
     let between = asked.args.between_mb_s.map(|mb| (mb * 1e6) as u64);
+    let made = Made { settings, seed: asked.args.seed, is_sparse: asked.site.is_sparse };
+    let pair = Pair::load(made, kernel.clone()).await?;
     let links = Links { client: asked.link, between };
     for (number, clients) in (1..).zip(&asked.clients) {
         let measured = pair.measure((number, *clients), links, asked.args.seconds).await?;

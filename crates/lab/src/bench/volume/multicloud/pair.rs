@@ -1,7 +1,7 @@
 //! A volume in two clouds that is measured: two servers, the links between them and to them, and
 //! the engine.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use fogbank::{Error, Result, open_store};
@@ -20,6 +20,7 @@ use fogbank_store::{BlobsApart, DepartureGrid, GridStore, Link, Store};
 use fogbank_terminal::bar;
 use tempfile::TempDir;
 
+use super::kernel::{self, KernelLink};
 use super::parts::{CountedCloud, PARTS, Parts};
 use super::relay::{Pipe, Relay};
 use super::server::Server;
@@ -36,14 +37,60 @@ pub struct Pair {
     disk: Arc<Counted<Arc<dyn Store>>>,
     counts: Arc<Parts>,
     client: [Arc<Pipe>; 2],
-    between: [Arc<Pipe>; 2],
+    between: Between,
     random: Randomness,
     clock: Arc<dyn Clock>,
     settings: MulticloudSettings,
     block_bytes: usize,
     _servers: [Server; 2],
-    _ways: [Relay; 4],
+    _ways: [Relay; 2],
     _trusted: TempDir,
+}
+
+/// The link between the servers.
+enum Between {
+    Kernel(Arc<KernelLink>),
+    /// Both directions, and the ways on which each server is reached.
+    Played {
+        pipes: [Arc<Pipe>; 2],
+        _ways: [Relay; 2],
+    },
+}
+
+impl Between {
+    /// With the addresses at which the servers of these ports reach each other.
+    async fn new(
+        ports: [SocketAddr; 2],
+        kernel: Option<Arc<KernelLink>>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<(Self, [SocketAddr; 2])> {
+        if let Some(link) = kernel {
+            let places = [0, 1].map(|at| kernel::address(at, ports[at].port()));
+            return Ok((Self::Kernel(link), places));
+        }
+        let pipes = [Pipe::new(clock), Pipe::new(clock)];
+        // The way to the first is the second's, and the other way round.
+        let back = [pipes[1].clone(), pipes[0].clone()];
+        let to_first = Relay::new(ports[0], back).await?;
+        let ways = [to_first, Relay::new(ports[1], pipes.clone()).await?];
+        let places = [ways[0].place, ways[1].place];
+        Ok((Self::Played { pipes, _ways: ways }, places))
+    }
+
+    fn set(&self, bytes_per_s: Option<u64>) -> Result<()> {
+        match self {
+            Self::Kernel(link) => link.set(bytes_per_s)?,
+            Self::Played { pipes, .. } => pipes.iter().for_each(|pipe| pipe.set(bytes_per_s, 0)),
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        match self {
+            Self::Kernel(link) => link.bytes(),
+            Self::Played { pipes, .. } => Ok(pipes.iter().map(|pipe| pipe.bytes()).sum()),
+        }
+    }
 }
 
 /// How a volume is made.
@@ -118,33 +165,37 @@ impl Measured {
 
 impl Pair {
     /// One whose blocks are all written, over links that take everything at once; one that is
-    /// sparse is full as it is.
+    /// sparse is full as it is. The link between the servers is played if there is none of the
+    /// kernel.
     ///
     /// # Errors
     /// [`Error::CannotUse`] if servers cannot be begun; those of accesses.
-    pub async fn load(made: Made) -> Result<Self> {
+    pub async fn load(made: Made, kernel: Option<Arc<KernelLink>>) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let random = Randomness::repeatable(made.seed);
         // 1. Servers, and links to each and between them.
-        let ports = [free_port()?, free_port()?];
+        // In a namespace of its own nobody else is at the other addresses of the loopback.
+        let ip = if kernel.is_some() { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
+        let ports = [free_port(ip)?, free_port(ip)?];
         let pipe = || Pipe::new(&clock);
-        let (client, between) = ([pipe(), pipe()], [pipe(), pipe()]);
-        let back = [between[1].clone(), between[0].clone()];
-        let to_client = |at: usize| Relay::new(ports[at], client.clone());
+        let client = [pipe(), pipe()];
+        let to_client = |at: usize| {
+            let to = (Ipv4Addr::LOCALHOST, ports[at].port()).into();
+            Relay::new(to, client.clone())
+        };
         let ways = [to_client(0).await?, to_client(1).await?];
-        // The way to the first is the second's, and the other way round.
-        let across =
-            [Relay::new(ports[0], back).await?, Relay::new(ports[1], between.clone()).await?];
+        let (between, across) = Between::new(ports, kernel, &clock).await?;
         let pasts = [Past::new(0), Past::new(1)];
         let (clock_of, pasts_of) = (&clock, &pasts);
         let server = async |at: usize, beside: SocketAddr| match made.is_sparse {
             true => Server::within(ports[at], beside, clock_of, pasts_of[at].clone()).await,
             false => Server::new(ports[at], beside, &**clock_of).await,
         };
-        let servers = [server(0, across[1].place).await?, server(1, across[0].place).await?];
+        let servers = [server(0, across[1]).await?, server(1, across[0]).await?];
         let counts = Arc::<Parts>::default();
         let way = |at: usize| -> Result<Arc<dyn MixCloud>> {
-            let (own, other) = (servers[at].url(&ways[at]), servers[1 - at].url(&across[1 - at]));
+            let (own, other) =
+                (servers[at].url(ways[at].place), servers[1 - at].url(across[1 - at]));
             let inner = MixClient::open(&own, &other, &clock);
             let inner = inner.map_err(|e| Error::CannotUse(e.to_string()))?;
             Ok(Arc::new(CountedCloud { inner, parts: counts.clone() }))
@@ -160,7 +211,7 @@ impl Pair {
         let trusted = trusted.map_err(|e| Error::CannotUse(format!("no folder for a run: {e}")))?;
         let journal = open_store(&format!("file://{}", trusted.path().display()), &clock).await?;
         let disk = Arc::new(Counted::new(journal));
-        let store = open_store(&servers[0].url(&ways[0]), &clock).await?;
+        let store = open_store(&servers[0].url(ways[0].place), &clock).await?;
         let grid = DepartureGrid::new(clock.clone(), settings.quantum);
         let paced = Arc::new(GridStore::new(store.clone(), grid.clone()));
         let register = Arc::new(MemoryRegister::default());
@@ -206,8 +257,6 @@ impl Pair {
         }
         let there = (clock.now() - began) as f64 / 1e9;
         say_error!("multicloud: {} blocks are there after {there:.1} s", shape.capacity);
-        let [first, second] = ways;
-        let [third, fourth] = across;
         Ok(Self {
             field,
             disk,
@@ -219,7 +268,7 @@ impl Pair {
             settings: settings_of,
             block_bytes: shape.value_bytes,
             _servers: servers,
-            _ways: [first, second, third, fourth],
+            _ways: ways,
             _trusted: trusted,
         })
     }
@@ -237,15 +286,16 @@ impl Pair {
         let delay = links.client.round_trip.as_nanos() as Nanos / 2;
         self.client[0].set(links.client.up_bytes_per_s, delay);
         self.client[1].set(links.client.down_bytes_per_s, delay);
-        self.between.iter().for_each(|pipe| pipe.set(links.between, 0));
+        self.between.set(links.between)?;
         let (bar, span) = (bar("measuring"), Span::of(&*self.clock, seconds));
         let mut running = self.field.start(clients, &self.random.split(number));
         running.go_on(span.from, &bar).await?;
-        let before = self.passed();
+        let before = self.passed()?;
         running.go_on(span.to, &bar).await?;
-        let after = self.passed();
+        let after = self.passed()?;
         bar.finish_and_clear();
-        self.client.iter().chain(&self.between).for_each(|pipe| pipe.set(None, 0));
+        self.client.iter().for_each(|pipe| pipe.set(None, 0));
+        self.between.set(None)?;
         let answers = running.end(span).await?;
         if answers.latencies.is_empty() {
             return Err(Error::TooFewData("nobody was answered: give more --seconds".into()));
@@ -291,18 +341,18 @@ impl Pair {
         self.block_bytes
     }
 
-    fn passed(&self) -> Passed {
-        Passed {
+    fn passed(&self) -> Result<Passed> {
+        Ok(Passed {
             parts: self.counts.bytes(),
             disk: self.disk.traffic().written,
             up: self.client[0].bytes(),
             down: self.client[1].bytes(),
-            between: self.between[0].bytes() + self.between[1].bytes(),
-        }
+            between: self.between.bytes()?,
+        })
     }
 }
 
-fn free_port() -> Result<SocketAddr> {
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+fn free_port(ip: Ipv4Addr) -> Result<SocketAddr> {
+    let port = TcpListener::bind((ip, 0)).and_then(|socket| socket.local_addr());
     port.map_err(|e| Error::CannotUse(format!("no port for a server: {e}")))
 }

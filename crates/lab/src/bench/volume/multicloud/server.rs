@@ -12,7 +12,6 @@ use fogbank_env::{Clock, Metrics, Nanos};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use super::relay::Relay;
 use super::sparse::Past;
 
 /// How long a server may take until it listens.
@@ -42,7 +41,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// One that listens at `at` and mixes with whoever is at `beside`.
+    /// One that listens at `at`, and mixes with whoever is at `beside`.
     pub async fn new(at: SocketAddr, beside: SocketAddr, clock: &dyn Clock) -> Result<Self> {
         let folder = folder()?;
         let program = std::env::current_exe().map_err(|e| cannot("this program", e))?;
@@ -86,10 +85,10 @@ impl Server {
         Ok(Self { runs: Runs::Here(task), folder })
     }
 
-    /// The URL of its tenant, by way of `relay`.
-    pub fn url(&self, relay: &Relay) -> String {
+    /// The URL of its tenant, reached at `place`.
+    pub fn url(&self, place: SocketAddr) -> String {
         let file: PathBuf = self.folder.path().join("tenants").join(TENANT).join("credentials");
-        format!("grpc://{}/{TENANT}?credentials={}", relay.place, file.display())
+        format!("grpc://{}/{TENANT}?credentials={}", place, file.display())
     }
 }
 
