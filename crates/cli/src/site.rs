@@ -38,7 +38,7 @@ const CREDENTIALS: &str = "credentials=";
 /// # Errors
 /// By blame, see [`fogbank::Error`].
 pub async fn run(command: SiteCommand) -> Result<()> {
-    match command {
+    let done = match command {
         SiteCommand::Plan(args) => crate::site_plan::run(&args),
         SiteCommand::Create(args) => create(args).await,
         SiteCommand::Invite(args) => invite(&args).await,
@@ -51,7 +51,8 @@ pub async fn run(command: SiteCommand) -> Result<()> {
         SiteCommand::Backup(args) => backup(args).await,
         SiteCommand::Restore(args) => restore(args).await,
         SiteCommand::RotateKey(args) => rotate(args).await,
-    }
+    };
+    done.map_err(Error::in_a_site)
 }
 
 async fn create(args: SiteCreateArgs) -> Result<()> {

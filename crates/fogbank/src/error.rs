@@ -120,7 +120,7 @@ impl From<fogbank_oram::Error> for Error {
             E::CloudLied(ref place) => {
                 let next = match place {
                     Unverified::Vault(suspicion) => way_on(*suspicion),
-                    _ => PAST_LOST_CELLS.into(),
+                    _ => format!("{PAST_LOST_CELLS}{OF_A_STORE_OF_KEYS}"),
                 };
                 Self::CloudLied(format!("{error}{next}"))
             }
@@ -164,6 +164,17 @@ impl Error {
         match self {
             Self::CloudLied(why) => Self::CloudLied(without_acceptance(why)),
             Self::CannotUse(why) => Self::CannotUse(without_acceptance(why)),
+            error => error,
+        }
+    }
+
+    /// This error, as a client of a site can act on it: another command makes a site of a backup.
+    pub fn in_a_site(self) -> Self {
+        let of_site = |why: String| {
+            why.replace(OF_A_STORE_OF_KEYS, "").replace("fogbank restore", "fogbank site restore")
+        };
+        match self {
+            Self::CloudLied(why) => Self::CloudLied(of_site(why)),
             error => error,
         }
     }
@@ -247,8 +258,10 @@ const WITHOUT_JOURNAL: &str = ". What a store of keys has committed needs no jou
 
 /// What can be done when cells do not verify.
 const PAST_LOST_CELLS: &str = "; put back what the cloud held there, or restore a backup (fogbank \
-    restore). Of a store of keys `fogbank backup --salvage` keeps every record that verifies and \
-    names those that are lost, and `fogbank verify --repair --to NEWDIR` makes a new store of them";
+    restore)";
+const OF_A_STORE_OF_KEYS: &str = ". Of a store of keys `fogbank backup --salvage` keeps every \
+    record that verifies and names those that are lost, and `fogbank verify --repair --to NEWDIR` \
+    makes a new store of them";
 
 #[cfg(test)]
 mod tests {
@@ -310,6 +323,21 @@ mod tests {
             let said = error.to_string();
             assert!(!said.contains("accept-rollback") && said.contains(kept), "{said}");
             assert!(said.contains("fogbank restore"), "{said}");
+        }
+    }
+
+    /// Who has a site is sent to the command that makes one of a backup, and to no other.
+    #[test]
+    fn a_site_is_restored_by_its_own_command() {
+        let lies: [Error; 2] = [
+            Vault::CloudLied(fogbank_durable::Suspicion::Reply).into(),
+            fogbank_oram::Error::CloudLied(Unverified::Reply("r".into())).into(),
+        ];
+        for lie in lies {
+            let said = lie.to_string();
+            assert!(said.contains("(fogbank restore)"), "{said}");
+            let said = lie.in_a_site().to_string();
+            assert!(said.ends_with("restore a backup (fogbank site restore)"), "{said}");
         }
     }
 

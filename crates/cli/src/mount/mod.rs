@@ -49,12 +49,19 @@ pub async fn run(args: MountArgs) -> Result<()> {
         second_store: args.second_store.clone(),
     });
     let site = SitePlace::new(&place.data);
+    match site.is_there() {
+        true => mounted(&args, &site, &place, flow).await.map_err(Error::in_a_site),
+        false => mounted(&args, &site, &place, flow).await,
+    }
+}
+
+async fn mounted(args: &MountArgs, site: &SitePlace, place: &Place, flow: Flow) -> Result<()> {
     if site.is_there() {
-        site.check_mounted(&place, &flow)?;
+        site.check_mounted(place, &flow)?;
     }
     tools::check(&args.mount_point, args.mkfs.is_some())?;
     let signal = stop_signal()?;
-    let disk = open(&site, &place, flow).await?;
+    let disk = open(site, place, flow).await?;
     let folder = PrivateFolder::new()?;
     let socket = folder.0.join("nbd");
     let settings = Settings { place: nbd::Place::Unix(socket.clone()), ..Settings::default() };
@@ -66,7 +73,7 @@ pub async fn run(args: MountArgs) -> Result<()> {
         listener.serve(engine, clock, async move { stopping.notified().await }).await;
     });
     let mut stack = Stack::new(disk.clock());
-    let outcome = use_until_stopped(&args, &disk, (&folder.0, &socket), &mut stack, signal).await;
+    let outcome = use_until_stopped(args, &disk, (&folder.0, &socket), &mut stack, signal).await;
     stack.take_down().await;
     stop.notify_one();
     serving.await.map_err(|e| Error::Bug(e.to_string()))?;

@@ -36,20 +36,16 @@ pub struct Between(pub fogbank_mix::server::Between);
 
 impl Between {
     fn encode(&self) -> Vec<u8> {
-        let cells = match &self.0 {
-            fogbank_mix::server::Between::Across(message) => message.batch().cells,
-            fogbank_mix::server::Between::Back(message) => message.batch().cells,
+        use fogbank_mix::server::Between as Inner;
+        let (role, batch) = match &self.0 {
+            Inner::Across(message) => (TO_SHUFFLER, message.batch()),
+            Inner::Back(message) => (TO_HOLDER, message.batch()),
         };
-        let mut out = Vec::with_capacity(cells.bytes().len() + AROUND_BYTES);
+        let mut out = Vec::with_capacity(batch.cells.bytes().len() + AROUND_BYTES);
+        out.push(role);
         match &self.0 {
-            fogbank_mix::server::Between::Across(message) => {
-                out.push(TO_SHUFFLER);
-                message.encode_into(&mut out);
-            }
-            fogbank_mix::server::Between::Back(message) => {
-                out.push(TO_HOLDER);
-                message.encode_into(&mut out);
-            }
+            Inner::Across(message) => message.encode_into(&mut out),
+            Inner::Back(message) => message.encode_into(&mut out),
         }
         out
     }

@@ -37,7 +37,9 @@ use crate::args::BenchSiteArgs;
 /// one written.
 pub async fn run(args: BenchSiteArgs) -> Result<()> {
     let link = args.link.link()?;
-    let parameters = fogbank::site::parameters_of(args.size.as_u64(), args.block.as_u64())?;
+    let (size, block) = (args.size.as_u64(), args.block.as_u64());
+    let whole = if size < block { size } else { size - size.checked_rem(block).unwrap_or(0) };
+    let parameters = fogbank::site::parameters_of(whole, block)?;
     let most = parameters.blocks as usize;
     if let Some(clients) = args.clients.iter().find(|clients| **clients > most) {
         return Err(Error::Usage(format!("--clients {clients} is outside 1 to {most}")));

@@ -12,12 +12,15 @@
 //! Messages are counted by what they are for (`parts`), journal and checkpoints on the trusted
 //! disk, and on the links every byte: what is left is framing, TLS among it, and commit records.
 
+mod ground;
 mod kernel;
 mod pair;
 mod parts;
 mod relay;
 mod server;
 mod sparse;
+#[cfg(test)]
+mod virtual_time;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,11 +1,9 @@
-//! A volume in two clouds that is measured: two servers, the links between them and to them, and
-//! the engine.
+//! A volume in two clouds that is measured: the engine, and what passes on the links.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::any::Any;
 use std::sync::Arc;
 
-use fogbank::{Error, Result, open_store};
-use fogbank_cloud::MixClient;
+use fogbank::{Error, Result};
 use fogbank_durable::{ALL_BUT_COMMIT, MemoryRegister, Opening, Recovered};
 use fogbank_env::{Clock, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_mix::session::MixCloud;
@@ -18,13 +16,11 @@ use fogbank_process::say_error;
 use fogbank_seal::MasterKey;
 use fogbank_store::{BlobsApart, DepartureGrid, GridStore, Link, Store};
 use fogbank_terminal::bar;
-use tempfile::TempDir;
 
-use super::kernel::{self, KernelLink};
+use super::ground::{Between, Ground};
+use super::kernel::KernelLink;
 use super::parts::{CountedCloud, PARTS, Parts};
-use super::relay::{Pipe, Relay};
-use super::server::Server;
-use super::sparse::Past;
+use super::relay::Pipe;
 use crate::bench::counted::Counted;
 use crate::bench::volume::clients::{Answers, Field, Span};
 
@@ -42,55 +38,7 @@ pub struct Pair {
     clock: Arc<dyn Clock>,
     settings: MulticloudSettings,
     block_bytes: usize,
-    _servers: [Server; 2],
-    _ways: [Relay; 2],
-    _trusted: TempDir,
-}
-
-/// The link between the servers.
-enum Between {
-    Kernel(Arc<KernelLink>),
-    /// Both directions, and the ways on which each server is reached.
-    Played {
-        pipes: [Arc<Pipe>; 2],
-        _ways: [Relay; 2],
-    },
-}
-
-impl Between {
-    /// With the addresses at which the servers of these ports reach each other.
-    async fn new(
-        ports: [SocketAddr; 2],
-        kernel: Option<Arc<KernelLink>>,
-        clock: &Arc<dyn Clock>,
-    ) -> Result<(Self, [SocketAddr; 2])> {
-        if let Some(link) = kernel {
-            let places = [0, 1].map(|at| kernel::address(at, ports[at].port()));
-            return Ok((Self::Kernel(link), places));
-        }
-        let pipes = [Pipe::new(clock), Pipe::new(clock)];
-        // The way to the first is the second's, and the other way round.
-        let back = [pipes[1].clone(), pipes[0].clone()];
-        let to_first = Relay::new(ports[0], back).await?;
-        let ways = [to_first, Relay::new(ports[1], pipes.clone()).await?];
-        let places = [ways[0].place, ways[1].place];
-        Ok((Self::Played { pipes, _ways: ways }, places))
-    }
-
-    fn set(&self, bytes_per_s: Option<u64>) -> Result<()> {
-        match self {
-            Self::Kernel(link) => link.set(bytes_per_s)?,
-            Self::Played { pipes, .. } => pipes.iter().for_each(|pipe| pipe.set(bytes_per_s, 0)),
-        }
-        Ok(())
-    }
-
-    fn bytes(&self) -> Result<u64> {
-        match self {
-            Self::Kernel(link) => link.bytes(),
-            Self::Played { pipes, .. } => Ok(pipes.iter().map(|pipe| pipe.bytes()).sum()),
-        }
-    }
+    _runs: Box<dyn Any + Send + Sync>,
 }
 
 /// How a volume is made.
@@ -172,46 +120,27 @@ impl Pair {
     /// [`Error::CannotUse`] if servers cannot be begun; those of accesses.
     pub async fn load(made: Made, kernel: Option<Arc<KernelLink>>) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let ground = Ground::new(made.is_sparse, kernel, &clock).await?;
+        Self::over(made, ground, clock).await
+    }
+
+    /// The same over clouds that are there.
+    ///
+    /// # Errors
+    /// Those of settings that cannot be, of opening and of accesses.
+    pub async fn over(made: Made, ground: Ground, clock: Arc<dyn Clock>) -> Result<Self> {
         let random = Randomness::repeatable(made.seed);
-        // 1. Servers, and links to each and between them.
-        // In a namespace of its own nobody else is at the other addresses of the loopback.
-        let ip = if kernel.is_some() { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
-        let ports = [free_port(ip)?, free_port(ip)?];
-        let pipe = || Pipe::new(&clock);
-        let client = [pipe(), pipe()];
-        let to_client = |at: usize| {
-            let to = (Ipv4Addr::LOCALHOST, ports[at].port()).into();
-            Relay::new(to, client.clone())
-        };
-        let ways = [to_client(0).await?, to_client(1).await?];
-        let (between, across) = Between::new(ports, kernel, &clock).await?;
-        let pasts = [Past::new(0), Past::new(1)];
-        let (clock_of, pasts_of) = (&clock, &pasts);
-        let server = async |at: usize, beside: SocketAddr| match made.is_sparse {
-            true => Server::within(ports[at], beside, clock_of, pasts_of[at].clone()).await,
-            false => Server::new(ports[at], beside, &**clock_of).await,
-        };
-        let servers = [server(0, across[1]).await?, server(1, across[0]).await?];
+        let Ground { clouds, store, journal, client, between, pasts, runs } = ground;
         let counts = Arc::<Parts>::default();
-        let way = |at: usize| -> Result<Arc<dyn MixCloud>> {
-            let (own, other) =
-                (servers[at].url(ways[at].place), servers[1 - at].url(across[1 - at]));
-            let inner = MixClient::open(&own, &other, &clock);
-            let inner = inner.map_err(|e| Error::CannotUse(e.to_string()))?;
-            Ok(Arc::new(CountedCloud { inner, parts: counts.clone() }))
-        };
-        let clouds = [way(0)?, way(1)?];
-        // 2. The volume.
+        let clouds = clouds.map(|inner| -> Arc<dyn MixCloud> {
+            Arc::new(CountedCloud { inner, parts: counts.clone() })
+        });
         let settings = MulticloudSettings {
             under_way_max: made.settings.under_way_max.max(LOAD_UNDER_WAY),
             signers: signers(&clouds, made.settings.public()?).await?,
             ..made.settings
         };
-        let trusted = tempfile::tempdir();
-        let trusted = trusted.map_err(|e| Error::CannotUse(format!("no folder for a run: {e}")))?;
-        let journal = open_store(&format!("file://{}", trusted.path().display()), &clock).await?;
         let disk = Arc::new(Counted::new(journal));
-        let store = open_store(&servers[0].url(ways[0].place), &clock).await?;
         let grid = DepartureGrid::new(clock.clone(), settings.quantum);
         let paced = Arc::new(GridStore::new(store.clone(), grid.clone()));
         let register = Arc::new(MemoryRegister::default());
@@ -267,9 +196,7 @@ impl Pair {
             clock,
             settings: settings_of,
             block_bytes: shape.value_bytes,
-            _servers: servers,
-            _ways: ways,
-            _trusted: trusted,
+            _runs: runs,
         })
     }
 
@@ -350,9 +277,4 @@ impl Pair {
             between: self.between.bytes()?,
         })
     }
-}
-
-fn free_port(ip: Ipv4Addr) -> Result<SocketAddr> {
-    let port = TcpListener::bind((ip, 0)).and_then(|socket| socket.local_addr());
-    port.map_err(|e| Error::CannotUse(format!("no port for a server: {e}")))
 }

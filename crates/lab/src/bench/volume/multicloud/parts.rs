@@ -33,20 +33,20 @@ impl Parts {
     }
 
     fn add(&self, (part, bytes): (usize, usize)) {
-        self.0[part].fetch_add((1 + HEADER_BYTES + bytes) as u64, Ordering::Relaxed);
+        self.0[part].fetch_add((AROUND + bytes) as u64, Ordering::Relaxed);
     }
 }
 
 /// A cloud whose messages are counted.
-pub struct CountedCloud<C> {
+pub struct CountedCloud {
     /// The cloud.
-    pub inner: C,
+    pub inner: Arc<dyn MixCloud>,
     /// The counts.
     pub parts: Arc<Parts>,
 }
 
 #[async_trait]
-impl<C: MixCloud> MixCloud for CountedCloud<C> {
+impl MixCloud for CountedCloud {
     async fn open(&self, opening: &Opening) -> Result<Session, SessionError> {
         let mut session = self.inner.open(opening).await?;
         let (sender, mut sent) = mpsc::channel(QUEUED_MAX);
@@ -81,12 +81,27 @@ impl<C: MixCloud> MixCloud for CountedCloud<C> {
     }
 }
 
+/// Bytes of a message of the client.
+#[cfg(test)]
+pub fn bytes_of_asked(shape: &Shape, message: &ToCloud) -> usize {
+    AROUND + of_client(shape, message).1
+}
+
+/// Bytes of a message of a cloud.
+#[cfg(test)]
+pub fn bytes_of_told(message: &FromCloud) -> usize {
+    AROUND + of_cloud(message).1
+}
+
+/// Role and header.
+const AROUND: usize = 1 + HEADER_BYTES;
 /// Bytes of partition and job, of a source, of a seed, and of a place.
 const JOB: usize = 2 + 8;
 const SOURCE: usize = 1 + 8;
 const SEED: usize = 32;
 const PLACE: usize = 1 + 8 + 4;
 
+/// What a message of the client is for, and its bytes behind role and header.
 fn of_client(shape: &Shape, message: &ToCloud) -> (usize, usize) {
     let sources = |count: usize| JOB + 1 + count * SOURCE;
     match message {
@@ -160,10 +175,9 @@ mod tests {
             ToCloud::Shuffler(Upload { partition, generation, cells: cells.clone() }.into()),
             ToCloud::Session(Reached::default().into()),
         ] {
-            let told = 1 + HEADER_BYTES + of_client(&shape, &message).1;
-            assert_eq!(told, message.encode().len(), "{message:?}");
+            assert_eq!(bytes_of_asked(&shape, &message), message.encode().len(), "{message:?}");
         }
         let answer = FromCloud::Shuffler(Answer { read: 1, digest: [0; 32], cells }.into());
-        assert_eq!(1 + HEADER_BYTES + of_cloud(&answer).1, answer.encode().len());
+        assert_eq!(bytes_of_told(&answer), answer.encode().len());
     }
 }

@@ -45,8 +45,15 @@ impl Pipe {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Waits, as a sender whose window is full, until no more is ahead of `left` than a buffer.
+    pub async fn follow(&self, left: Nanos) {
+        if left > self.clock.now() + AHEAD_NANOS {
+            self.clock.come_near(left - AHEAD_NANOS).await;
+        }
+    }
+
     /// When so many bytes have left, and when they come.
-    fn takes(&self, bytes: usize) -> (Nanos, Nanos) {
+    pub fn takes(&self, bytes: usize) -> (Nanos, Nanos) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let (now, mut state) = (self.clock.now(), self.state.lock());
         let takes = state.bytes_per_s.map_or(0, |rate| bytes as u64 * 1_000_000_000 / rate.max(1));
@@ -103,9 +110,7 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, pipe: Arc<Pipe>)
             if sender.send((comes, piece[..bytes].to_vec())).is_err() {
                 break;
             }
-            if left > pipe.clock.now() + AHEAD_NANOS {
-                pipe.clock.come_near(left - AHEAD_NANOS).await;
-            }
+            pipe.follow(left).await;
         }
         drop(sender);
     };
