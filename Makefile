@@ -19,7 +19,7 @@ run: setup ## build and serve a store on the local disk under $(DATA)
 build: setup ## both programs: fogbank, and fogbank-lab, which measures, tunes and audits for it
 	$(CARGO) build --release --locked --bin fogbank --bin fogbank-lab
 
-test: setup setup-tests format ## everything CI runs
+test: setup format ## everything CI runs
 	MAKE="$(MAKE)" CARGO="$(CARGO)" ./scripts/test.sh
 
 test-canaries: setup

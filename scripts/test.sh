@@ -1,7 +1,8 @@
 #!/bin/sh
-# Lints and tests everything, and ends with an error after all that fails. Many tests wait rather than
-# compute. So two cargos share the programs of tests (scripts/run-test.sh); beside them lints run, and
-# engines that leak are built and tested; then a third takes its share of what is left.
+# Lints and tests everything, and ends with an error after all that fails. What tests need is
+# installed while they are built: most of that is downloads. Many tests wait rather than compute. So
+# two cargos share the programs of tests (scripts/run-test.sh); beside them lints run, and engines
+# that leak are built and tested; then a third takes its share of what is left.
 set -u
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
@@ -15,7 +16,9 @@ share() {
         test --quiet --workspace --locked --lib --bins --tests --no-fail-fast
 }
 
-$cargo test --workspace --locked --lib --bins --tests --no-run || exit
+./scripts/setup-tests.sh & installing=$!
+$cargo test --workspace --locked --lib --bins --tests --no-run || { wait $installing; exit 1; }
+wait $installing || { echo "what tests need cannot be installed: see above" >&2; exit 1; }
 share & first=$!
 share & second=$!
 # Cargo sees whether all is built before it runs a program, and waits with that while another builds.
