@@ -76,9 +76,9 @@ impl Error {
             }
             Self::Overtaken(_) => {
                 "go on with the other proxy, and leave this one as it is: started again, it would \
-                 take the \
-                 store back and stop the other. If the other is the one that should not run, stop \
-                 it first"
+                 take the store back and stop the other, unless two clouds have the volume, which \
+                 only the other can open from now on. If the other is the one that should not run, \
+                 stop it first"
             }
             Self::Moved(_) => {
                 "everything it has acknowledged goes along. When whoever moves the site has sent \

@@ -2,7 +2,8 @@
 //!
 //! 1. *Opening*: the number of the session is durable in the store, so that a lower one is refused
 //!    by a server that was started again, too. The session before is told that it is over, and its
-//!    work is waited for; then the new one is open.
+//!    work is waited for; then the new one is open. Of another opening of the volume it begins
+//!    without what had come for reads.
 //! 2. *Messages of the client* are worked off at once for different partitions, up to a bound, and
 //!    in order for one; what has to go to the other cloud keeps none of them waiting. What comes of
 //!    one goes to the client, then to the other cloud. What the client says of its journal is
@@ -22,6 +23,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use fogbank_env::{RwLock, compute_over};
@@ -89,6 +91,8 @@ struct Volume {
     kept: KeptShelf,
     signing: Signing,
     seen: Seen,
+    /// Of which opening the last session was.
+    opened: AtomicU64,
     out: RwLock<Option<Outlet>>,
 }
 
@@ -254,8 +258,8 @@ impl MixServer {
         let seen = Seen::open(self.store.clone(), opening.volume).await?;
         let (volume, own, other) = (opening.volume, self.signer.clone(), opening.other);
         let signing = Signing { volume, own, other };
-        let (opening, out) = (opening.clone(), RwLock::default());
-        Ok(Arc::new(Volume { opening, holder, shuffler, kept, signing, seen, out }))
+        let (opening, opened, out) = (opening.clone(), AtomicU64::default(), RwLock::default());
+        Ok(Arc::new(Volume { opening, holder, shuffler, kept, signing, seen, opened, out }))
     }
 }
 
@@ -275,6 +279,9 @@ impl MixCloud for MixServer {
             let _whether_it_panicked = (&mut before.task).await;
         }
         let volume = self.volume(opening).await?;
+        if volume.opened.swap(opening.of_volume(), Ordering::Relaxed) != opening.of_volume() {
+            volume.shuffler.begins_anew();
+        }
         volume.seen.look_again().await?;
         let reached = volume.seen.reached();
         let (sender, asked) = mpsc::channel(QUEUED_MAX);
@@ -538,8 +545,10 @@ mod tests {
 
     use super::*;
     use crate::message::{
-        Carry, Commit, Fetch, Hand, Look, Mix, Place, Recall, Source, Sources, ToHolder, Upload,
+        Blinded, Carry, Commit, Fetch, FromShuffler, Hand, Look, Mix, Place, Recall, Source,
+        Sources, ToHolder, Upload, Want,
     };
+    use crate::signed::UNSIGNED;
     use crate::{Cells, Generation, Marks};
 
     fn opening(volume: u64, session: u64) -> Opening {
@@ -569,6 +578,41 @@ mod tests {
             assert!(matches!(other, Some(SessionError::Refused(_))), "{other:?}");
         }
         server(&store).open(&opening(1, 7)).await.unwrap();
+    }
+
+    /// What the other cloud sends of a read counts once within an opening of the volume, since it
+    /// may have to be shown. Opened anew, the same read is answered from what comes then: the other
+    /// cloud may have been put right.
+    #[tokio::test]
+    async fn who_opens_a_volume_anew_is_not_answered_from_what_came_before() {
+        let other = Arc::new(Signer::new(&Seed::new([6; 32])));
+        let opening = |opened: u64, session| Opening {
+            other: other.key(),
+            ..opening(1, (opened << 32) + session)
+        };
+        let (read, partition, signature) = (7, 0, UNSIGNED);
+        let want = Want { read, partition, cells: 1, index: 0 };
+        let cells = |byte| Cells::of(vec![byte; 32], 32).unwrap();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let cloud = server(&store);
+        let signing = Signing { volume: 1, own: other.clone(), other: cloud.signer.key() };
+        let comes = async |byte| {
+            let mut message = Across::Blinded(Blinded { read, signature, cells: cells(byte) });
+            signing.sign(&mut message);
+            cloud.receive(Between::Across(message)).await.unwrap();
+        };
+        for (opened, session, sent, answered) in
+            [(1, 1, 8, 8), (1, 2, 9, 8), (2, 1, 9, 9), (2, 2, 8, 9)]
+        {
+            let mut session = cloud.open(&opening(opened, session)).await.unwrap();
+            comes(sent).await;
+            session.sender.send(ToCloud::Shuffler(want.clone().into())).await.unwrap();
+            let told = session.receiver.recv().await;
+            let Some(Ok(FromCloud::Shuffler(FromShuffler::Answer(answer)))) = told else {
+                panic!("{told:?}")
+            };
+            assert_eq!(answer.cells, cells(answered), "{opened} {sent}");
+        }
     }
 
     /// What another version has noted of a session: nobody has lied, and it is not taken over.

@@ -36,11 +36,17 @@ pub struct Opening {
     pub point: Seed,
     /// By which the other cloud signs.
     pub other: PublicKey,
-    /// The number of the session: larger than that of any before it.
+    /// The number of the session: larger than that of any before it. Its upper half is the same in
+    /// all sessions from one opening of the volume to the next.
     pub session: u64,
 }
 
 impl Opening {
+    /// Which opening of the volume the session is of.
+    pub(crate) fn of_volume(&self) -> u64 {
+        self.session >> 32
+    }
+
     /// As it goes over a link.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();

@@ -188,6 +188,12 @@ impl Shuffler {
         }
     }
 
+    /// The volume is opened anew: nobody asks for a proof of what was answered before, and reads of
+    /// the same numbers follow. What came for them may have been a lie, and put right since.
+    pub(crate) fn begins_anew(&self) {
+        *self.reads.lock() = Reads::new(self.shape);
+    }
+
     /// Bytes of cells that it moves to do what the client asks, at most, whatever the holder has
     /// sent. An answer to a read reckons with what came.
     pub(crate) fn bytes_of(&self, message: &ToShuffler) -> usize {

@@ -109,8 +109,9 @@ impl HierarchyEngine {
         state.missing.extend(missing);
         let (appends, entries) = mpsc::unbounded_channel();
         let appended = tells.clone();
-        let append = append_all(log.clone(), grid.clone(), entries, move |place| {
-            let _nobody_serves = appended.tell(place.map_or_else(Event::Failed, Event::Appended));
+        let append = append_all(log.clone(), grid.clone(), entries, move |done| {
+            let event = done.map_or_else(Event::Failed, |(turn, at)| Event::Appended(turn, at));
+            let _nobody_serves = appended.tell(event);
         });
         let replayed = Arc::new(watch::Sender::new(follower.replayed()));
         let every = Duration::from_nanos(public_time / POLLS).max(Duration::from_millis(1));

@@ -1,5 +1,6 @@
 //! Listening to the log: what comes is opened and told, and a stream that ends is begun again.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,18 +39,22 @@ pub struct Listener {
     next: u64,
     /// Results below it are not wanted any more: where the stream is begun again.
     from: u64,
+    /// What was told of the places from there on: a stream that is begun again tells the same.
+    told: VecDeque<Digest>,
 }
 
 impl Listener {
     /// Listens from the place `from` on.
     pub fn new(site: &Arc<Site>, log: &Arc<dyn Log>, grid: &DepartureGrid, from: u64) -> Self {
         let (site, log, grid) = (site.clone(), log.clone(), grid.clone());
-        Self { site, log, grid, events: None, next: from, from }
+        Self { site, log, grid, events: None, next: from, from, told: VecDeque::new() }
     }
 
     /// Results of places below `place` are no longer wanted.
     pub fn has_replayed(&mut self, place: u64) {
-        self.from = self.from.max(place.min(self.next));
+        let from = self.from.max(place.min(self.next));
+        self.told.drain(..(from - self.from) as usize);
+        self.from = from;
     }
 
     /// What is heard next.
@@ -90,14 +95,22 @@ impl Listener {
     async fn opened(&mut self, event: LogEvent) -> Result<Option<Heard>> {
         let block_bytes = self.site.parameters().block_bytes as usize;
         match event {
-            LogEvent::Entry(place, _) if place < self.next => Ok(None),
+            LogEvent::Entry(place, stored) if place < self.next => {
+                let before = place.checked_sub(self.from).and_then(|at| self.told.get(at as usize));
+                match before.is_none_or(|before| *before == digest(&[&stored])) {
+                    true => Ok(None),
+                    false => Err(crate::lied("the log tells another entry than it has told")),
+                }
+            }
             LogEvent::Entry(place, stored) => {
                 if place != self.next {
                     return Err(crate::lied("the log has a gap"));
                 }
                 self.next += 1;
                 let entry = open_entry(&self.site, &stored, block_bytes).await?;
-                Ok(Some(Heard::Entry(place, entry, digest(&[&stored]))))
+                let stored = digest(&[&stored]);
+                self.told.push_back(stored);
+                Ok(Some(Heard::Entry(place, entry, stored)))
             }
             LogEvent::Result(place, _) if place < self.from => Ok(None),
             LogEvent::Result(place, stored) => {
@@ -128,12 +141,12 @@ pub async fn append(
 const APPENDED_AT_ONCE: usize = 8;
 
 /// Appends what comes, in the order of turns, some at once: an entry waits at the server for those
-/// before it.
+/// before it. Tells each turn and its place.
 pub async fn append_all(
     log: Arc<dyn Log>,
     grid: DepartureGrid,
     mut entries: mpsc::UnboundedReceiver<LogEntry>,
-    tell: impl Fn(Result<Option<u64>>),
+    tell: impl Fn(Result<(u64, Option<u64>)>),
 ) {
     let mut calls = FuturesUnordered::new();
     loop {
@@ -141,7 +154,8 @@ pub async fn append_all(
             biased;
             Some(place) = calls.next() => tell(place),
             Some(entry) = entries.recv(), if calls.len() < APPENDED_AT_ONCE => {
-                calls.push(append(log.clone(), grid.clone(), entry));
+                let (turn, log, grid) = (entry.turn, log.clone(), grid.clone());
+                calls.push(append(log, grid, entry).map_ok(move |place| (turn, place)));
             }
             else => return,
         }

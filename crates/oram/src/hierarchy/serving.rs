@@ -52,8 +52,8 @@ pub enum Event {
     Closes,
     /// The log says something.
     Heard(Heard),
-    /// An entry has been appended at this place, if the log still has it.
-    Appended(Option<u64>),
+    /// The entry of this turn has been appended at a place, if the log still has it.
+    Appended(u64, Option<u64>),
     /// The cells of a place have come, opened; nothing if the server does not have them.
     Cells(u64, Option<Vec<Body>>),
     /// The result of a place is there.
@@ -126,6 +126,8 @@ pub struct State {
     pub waiting: HashMap<u64, (u32, Access, Reply)>,
     /// By turn: the digest of what was sealed, until it is heard.
     pub sent: BTreeMap<u64, Digest>,
+    /// Places of this client's entries that have not been heard.
+    pub appended: BTreeSet<u64>,
     /// By place: since when its result is missed.
     pub missing: BTreeMap<u64, Nanos>,
     /// Places whose cells are on their way.
@@ -152,6 +154,10 @@ pub struct State {
 pub const UNDER_WAY_MAX: usize = 64;
 /// Who leaves waits for its last turn for so many public times, at most: others can do it, too.
 const LEAVES_WITHIN: Nanos = 2;
+
+fn elsewhere() -> Error {
+    lied("the log tells of another entry where this client's was put")
+}
 
 impl Serving {
     /// Serves until it is closed. Whatever goes wrong ends everything, and all who wait are told.
@@ -204,9 +210,13 @@ impl Serving {
                     if self.state.sent.remove(&entry.turn) != Some(stored) {
                         return Err(Error::Fenced);
                     }
+                    self.state.appended.remove(&place);
                 } else if entry.moves {
                     // What is answered is before it in the log, and so goes along.
                     return Err(Error::Moved);
+                }
+                if self.state.appended.first().is_some_and(|first| *first <= place) {
+                    return Err(elsewhere());
                 }
                 let now = self.grid.now();
                 self.state.missing.insert(place, now);
@@ -231,7 +241,7 @@ impl Serving {
                 self.trim();
                 return effects;
             }
-            Event::Appended(place) => _ = place.ok_or_else(forgotten)?,
+            Event::Appended(turn, place) => self.is_appended(turn, place.ok_or_else(forgotten)?)?,
             Event::Cells(place, Some(cells)) => {
                 self.state.touching.remove(&place);
                 let effects = self.client.cells(place, &cells);
@@ -257,6 +267,16 @@ impl Serving {
             Event::Failed(error) => return Err(error),
         }
         Ok(Vec::new())
+    }
+
+    /// An entry of this client has a place. A log that has told of others up to there, and not of
+    /// it, has gone back: nobody would ever hear of it.
+    fn is_appended(&mut self, turn: u64, place: u64) -> Result<()> {
+        if !self.state.sent.contains_key(&turn) {
+            return Ok(()); // it was heard meanwhile
+        }
+        self.state.appended.insert(place);
+        if place < self.client.follower().length() { Err(elsewhere()) } else { Ok(()) }
     }
 
     /// Asks for what has arrived, as long as there is room.

@@ -314,6 +314,107 @@ impl Log for Sleepy {
     }
 }
 
+/// Two clients are there, and the server stops and begins again without the last entries of one of
+/// them: the other is told of its own next one where it has heard of those. It stops, and does not
+/// wait for ever.
+#[tokio::test(start_paused = true)]
+async fn a_log_that_loses_entries_beneath_clients_is_noticed() {
+    for lost in [1, 2, 5] {
+        for has_results in [false, true] {
+            let world = World::new(15);
+            drop(world.join().await.unwrap());
+            let turning = Turning::new(&world.store).await;
+            let client = |seed| {
+                let (world, log) = (&world, turning.clone());
+                async move {
+                    let mut salts = Randomness::repeatable(seed).stream(Purpose::Incarnation);
+                    let store: Arc<dyn Store> = world.store.clone();
+                    let site = Site::join(store, (&master(), SITE), &mut salts).await.unwrap();
+                    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+                    let grid = DepartureGrid::new(clock, std::time::Duration::ZERO);
+                    HierarchyEngine::open(site, log, world.register(), grid).await.unwrap()
+                }
+            };
+            let (one, other) = (client(1).await, client(2).await);
+            writes(&one, 10).await.unwrap();
+            writes(&other, 10).await.unwrap();
+            let back = copy(&world.store).await;
+            let kinds = if has_results { &["log/"][..] } else { &["log/", "result/"] };
+            for kind in kinds {
+                let names = back.blob_list(kind).await.unwrap();
+                for name in &names[names.len() - lost..] {
+                    back.blob_delete(&[name]).await.unwrap();
+                }
+            }
+            drop(other);
+            turning.turns(back).await;
+            let asked = tokio::time::timeout(std::time::Duration::from_secs(600), writes(&one, 9));
+            let error = asked.await.expect("nobody waits for ever").unwrap_err();
+            assert!(matches!(error, Error::CloudLied(_)), "{lost} {has_results}: {error}");
+        }
+    }
+}
+
+/// The log of a server that can begin again with another state.
+struct Turning(Mutex<Arc<dyn Log>>, tokio::sync::watch::Sender<()>);
+
+impl Turning {
+    async fn new(store: &Arc<MemoryStore>) -> Arc<Self> {
+        let log = Self::over(store.clone()).await;
+        Arc::new(Self(Mutex::new(log), tokio::sync::watch::Sender::new(())))
+    }
+
+    async fn over(store: Arc<dyn Store>) -> Arc<dyn Log> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        Arc::new(BlobLog::open(store, clock, 1 << 24).await.unwrap())
+    }
+
+    /// It begins again over this: streams end.
+    async fn turns(&self, store: Arc<dyn Store>) {
+        *self.0.lock() = Self::over(store).await;
+        self.1.send_replace(());
+    }
+
+    fn now(&self) -> Arc<dyn Log> {
+        self.0.lock().clone()
+    }
+}
+
+#[async_trait]
+impl Log for Turning {
+    async fn append(&self, entry: LogEntry) -> fogbank_store::Result<Option<u64>> {
+        self.now().append(entry).await
+    }
+
+    async fn publish(&self, place: u64, result: Bytes) -> fogbank_store::Result<()> {
+        self.now().publish(place, result).await
+    }
+
+    async fn follow(&self, from: u64) -> fogbank_store::Result<LogEvents> {
+        let mut turned = self.1.subscribe();
+        let mut events = self.now().follow(from).await?;
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::spawn(async move {
+            loop {
+                let event = tokio::select! {
+                    event = events.recv() => event,
+                    _ = turned.changed() => Some(Err(StoreError::Absent("it stops".into()))),
+                };
+                let Some(event) = event else { return };
+                let is_over = event.is_err();
+                if sender.send(event).await.is_err() || is_over {
+                    return;
+                }
+            }
+        });
+        Ok(receiver)
+    }
+
+    async fn forget(&self, before: u64) -> fogbank_store::Result<()> {
+        self.now().forget(before).await
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn cells_that_are_withheld_are_noticed() {
     for level in 0..3 {
