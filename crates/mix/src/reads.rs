@@ -1,7 +1,8 @@
 //! Reads that a shuffler knows of: what the client wants of them, and what the holder has sent.
 //!
 //! # Invariants
-//! - Of a read what came first counts: all answers, and the proof, are of one batch.
+//! - Of a read what came first counts, until the volume is opened anew: all answers, and the
+//!   proof, are of one batch.
 //! - What is kept is bounded, and whatever the holder sends drops nothing that was answered.
 
 use std::collections::BTreeMap;

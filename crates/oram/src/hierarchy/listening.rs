@@ -1,4 +1,5 @@
-//! Listening to the log: what comes is opened and told, and a stream that ends is begun again.
+//! Listening to the log: what comes is opened and told, and a stream that ends is begun again. It
+//! begins with what was told before, which has to be the same.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
