@@ -51,6 +51,7 @@ pub async fn run(command: SiteCommand) -> Result<()> {
         SiteCommand::Backup(args) => backup(args).await,
         SiteCommand::Restore(args) => restore(args).await,
         SiteCommand::RotateKey(args) => rotate(args).await,
+        SiteCommand::Stay(args) => stay(&args).await,
     };
     done.map_err(Error::in_a_site)
 }
@@ -231,7 +232,8 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
             old.id()?
         );
     }
-    let ending = of_new(&args.to, "; or start the clients of the old one, which is as it was")?;
+    let or = "; or go on with the old one, which is as it was: fogbank site stay says so to all";
+    let ending = of_new(&args.to, or)?;
     let passing = passing_key(&randomness()?);
     let file = nameless(old.trusted(), "rotating")?;
     let unwritten = |e: std::io::Error| Error::CannotUse(format!("the copy is not whole: {e}"));
@@ -258,6 +260,12 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
             old.trusted().display()
         ),
     );
+    Ok(())
+}
+
+async fn stay(args: &SiteArgs) -> Result<()> {
+    SitePlace::new(&args.data).stay().await?;
+    say!("nothing came of a move of this site: its clients start here again");
     Ok(())
 }
 

@@ -82,8 +82,9 @@ impl Error {
             }
             Self::Moved(_) => {
                 "everything it has acknowledged goes along. When whoever moves the site has sent \
-                 you an invitation, join the new one with another --data (fogbank site join): do \
-                 not start this one again, unless the move has failed"
+                 you an invitation, join the new one with another --data (fogbank site join). This \
+                 one does not start again, unless somebody says that the move has failed (fogbank \
+                 site stay)"
             }
             _ if !kept => "the store was in memory: what it held is gone",
             _ => "nothing that was acknowledged is lost; start again once the cause is gone",

@@ -433,8 +433,23 @@ impl SitePlace {
         let log = recording.as_ref().map_or(log.clone(), |recording| recording.log(log));
         let quantum = Duration::from_micros(parameters.quantum_us.into());
         let grid = DepartureGrid::new(clock.clone(), quantum);
-        let engine = HierarchyEngine::open(site, log, register, grid).await?;
+        let engine = HierarchyEngine::open(site, log, register, grid).await;
+        let engine = engine.map_err(|error| self.has_moved(error))?;
         Ok(Joined { engine, parameters, master, clock, recording, held: (lock, alone) })
+    }
+
+    /// What it means for a client that comes to work that its site has moved.
+    fn has_moved(&self, error: fogbank_oram::Error) -> Error {
+        match error {
+            fogbank_oram::Error::Moved => Error::Moved(format!(
+                "this site was moved to a new one that has another key (fogbank site rotate-key): \
+                 what is written here would be in no other place. Join the new one with another \
+                 --data (fogbank site join); nothing but a failed move is a reason to go on here, \
+                 which fogbank site stay --data {} says to all clients",
+                quoted(self.data())
+            )),
+            error => error.into(),
+        }
     }
 
     /// The site, for whoever only looks, and what this client has seen of it.

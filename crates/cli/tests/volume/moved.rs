@@ -60,7 +60,19 @@ fn who_is_at_work_when_a_site_moves_ends_and_is_told_why() {
         assert!(content.iter().all(|byte| *byte == expected), "{block}");
     }
     assert!(moved.terminate().success());
+    // Nobody works at the old one any more, not even who was away meanwhile, nor who moved it; what
+    // it holds can be read.
+    for (name, command) in [("two", "serve"), ("one", "serve"), ("two", "build")] {
+        let told = fogbank(&["site", command, "--data", &shown(name)]);
+        let (code, said) = (told.status.code(), said(&told));
+        assert_eq!(code, Some(ELSEWHERE), "{name} {command}: {said}");
+        for words in ["was moved", "fogbank site join", "fogbank site stay --data"] {
+            assert!(said.contains(words), "{said}");
+        }
+    }
+    done(&["site", "verify", "--data", &shown("two")]);
     // If the move had failed, whoever goes on does so at the old one.
+    done(&["site", "stay", "--data", &shown("one")]);
     let mut two = Server::try_site(&at("two"), &at("socket"), &[]).unwrap();
     assert!(two.terminate().success());
 }

@@ -46,9 +46,13 @@ pub enum Coming {
     Work,
     /// To do for all what there is to do for all; its object says so.
     Build,
-    /// To move the site elsewhere: all others that are there are told by its first entry, and end.
-    /// Who comes later is not told.
+    /// To read.
+    Read,
+    /// To move the site elsewhere: by its first entry all others that are there end, and who comes
+    /// later to work does so at once.
     Move,
+    /// To say, by its first entry, that nothing came of a move.
+    Stay,
 }
 
 /// What a session's object says.

@@ -26,6 +26,9 @@ pub struct Superblock {
     pub number: u64,
     /// Of the history before the first place of epoch k - 1.
     pub history: Digest,
+    /// Whether a client had said in that history that it moves the site, and none after it that
+    /// it stays.
+    pub has_moved: bool,
     /// Of superblock k - 1 as stored; of the header for the first.
     pub previous: Digest,
     /// Of the manifests, as stored, of the tables that epoch k touches first, newest first; and of
@@ -33,6 +36,9 @@ pub struct Superblock {
     pub manifests: Vec<Digest>,
 }
 
+/// In the count of manifests: the site has moved. So superblocks are as long as they were, and read
+/// as they were.
+const HAS_MOVED: u32 = 1 << 31;
 /// Superblocks of a chain that are asked for at once.
 const ASKED_AT_ONCE: usize = 64;
 
@@ -40,13 +46,15 @@ impl Superblock {
     /// The first one of a site.
     pub(super) fn first(site: &Site, manifests: Vec<Digest>) -> Self {
         let header = site.header();
-        Self { number: 1, history: header, previous: header, manifests }
+        Self { number: 1, history: header, has_moved: false, previous: header, manifests }
     }
 
     /// As it is sealed.
     pub fn encode(&self) -> Vec<u8> {
         let mut w = SectionWriter::default();
-        w.u64(self.number).raw(&self.history).raw(&self.previous).u32(self.manifests.len() as u32);
+        let has_moved = if self.has_moved { HAS_MOVED } else { 0 };
+        let count = self.manifests.len() as u32 | has_moved;
+        w.u64(self.number).raw(&self.history).raw(&self.previous).u32(count);
         self.manifests.iter().for_each(|digest| _ = w.raw(digest));
         w.0
     }
@@ -55,9 +63,10 @@ impl Superblock {
         let mut r = SectionReader(bytes);
         let (number, history, previous) = (r.u64()?, r.digest()?, r.digest()?);
         let count = r.u32()?;
+        let (has_moved, count) = (count & HAS_MOVED != 0, count & !HAS_MOVED);
         let manifests = (0..count).map(|_| r.digest()).collect::<Result<_>>()?;
         let of_other = || Error::Bug("a superblock is too long".into());
-        let superblock = Self { number, history, previous, manifests };
+        let superblock = Self { number, history, has_moved, previous, manifests };
         if r.is_empty() { Ok(superblock) } else { Err(of_other()) }
     }
 
@@ -135,5 +144,25 @@ impl Superblock {
             }
         }
         Ok(chain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_superblock_is_as_long_whether_the_site_has_moved() {
+        let of = |has_moved| Superblock {
+            number: 3,
+            history: [1; 32],
+            has_moved,
+            previous: [2; 32],
+            manifests: vec![[3; 32], [4; 32]],
+        };
+        for has_moved in [false, true] {
+            assert_eq!(Superblock::decode(&of(has_moved).encode()).unwrap(), of(has_moved));
+        }
+        assert_eq!(of(true).encode().len(), of(false).encode().len());
     }
 }

@@ -48,6 +48,11 @@ pub enum SiteCommand {
     /// Nothing of the old site is changed or deleted; have its tenant removed when the others have
     /// joined the new one.
     RotateKey(SiteRotateKeyArgs),
+    /// Say to all clients that nothing came of a move: they work at this site again.
+    ///
+    /// Once `rotate-key` has begun no client starts here, so that nothing is written which the new
+    /// site does not have. Say this only if there is no new site, or if nobody is to work there.
+    Stay(SiteArgs),
 }
 
 /// Which client of a site.

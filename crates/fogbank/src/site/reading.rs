@@ -54,7 +54,7 @@ impl SitePlace {
     /// # Errors
     /// [`Error::CloudLied`] if anything is not what was written.
     pub async fn verify(&self, progress: &mut Progress<'_>) -> Result<u64> {
-        let joined = self.join_engine(None, Coming::Work).await?;
+        let joined = self.join_engine(None, Coming::Read).await?;
         let mut nothing = Nothing(progress);
         let blocks = scan(&joined, &mut nothing).await?;
         joined.close().await?;
@@ -72,7 +72,7 @@ impl SitePlace {
         file: W,
         progress: &mut Progress<'_>,
     ) -> Result<(W, u64)> {
-        let joined = self.join_engine(None, Coming::Work).await?;
+        let joined = self.join_engine(None, Coming::Read).await?;
         copy(joined, file, None, progress).await
     }
 
@@ -91,6 +91,14 @@ impl SitePlace {
         let joined = self.join_engine(None, Coming::Move).await?;
         *others = joined.engine.others();
         Ok(copy(joined, file, Some(key), progress).await?.0)
+    }
+
+    /// Says to all clients that nothing came of a move, so that they work here again.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn stay(&self) -> Result<()> {
+        self.join_engine(None, Coming::Stay).await?.close().await
     }
 }
 

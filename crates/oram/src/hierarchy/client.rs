@@ -8,7 +8,7 @@ use bytes::Bytes;
 use fogbank_seal::{Digest, SiteKeys};
 
 use super::canary::Canary;
-use super::entry::{Entry, Found};
+use super::entry::{Entry, Found, Says};
 use super::follower::{Follower, Plan};
 use super::schedule::{Schedule, Table};
 use super::table::Body;
@@ -111,7 +111,7 @@ impl Client {
         if let Some((address, access)) = &query {
             self.shape.check(crate::Address(*address), access)?;
         }
-        self.append(query, false)
+        self.append(query, Says::Nothing)
     }
 
     /// Says that the session ends.
@@ -119,10 +119,10 @@ impl Client {
     /// # Errors
     /// Whatever has stopped it.
     pub fn leave(&mut self) -> Result<Vec<Effect>> {
-        self.append(None, true)
+        self.append(None, Says::Leaves)
     }
 
-    fn append(&mut self, query: Option<(u32, Access)>, leaves: bool) -> Result<Vec<Effect>> {
+    fn append(&mut self, query: Option<(u32, Access)>, says: Says) -> Result<Vec<Effect>> {
         self.step(|client, out| {
             client.turn += 1;
             out.push(Effect::Append(Entry {
@@ -131,8 +131,7 @@ impl Client {
                 seen: client.follower.length(),
                 seen_digest: client.follower.digest(),
                 query,
-                leaves,
-                moves: false,
+                says,
                 builds: client.builds,
             }));
             Ok(())

@@ -20,13 +20,36 @@ pub struct Entry {
     pub seen_digest: Digest,
     /// The address and what is done to it; `None` of one that only shows that its session lives.
     pub query: Option<(u32, Access)>,
-    /// Whether it is the session's last: its client leaves. It asks for nothing then.
-    pub leaves: bool,
-    /// Whether its client has come to move the site elsewhere: all others end. It asks for nothing
-    /// then.
-    pub moves: bool,
+    /// What it says to all; [`Says::Nothing`] if it asks for something.
+    pub says: Says,
     /// Whether its session is one that builds. It says so itself, before it logs anything.
     pub builds: bool,
+}
+
+/// What an entry that asks for nothing may say to all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Says {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Its client leaves: it is the session's last.
+    Leaves,
+    /// Its client has come to move the site elsewhere: all others end, and nobody works here after
+    /// it.
+    Moves,
+    /// That nothing came of a move: there is work here again.
+    Stays,
+}
+
+impl Says {
+    /// Whether the site has moved after it, if that `has_moved` before it.
+    pub fn moved(self, has_moved: bool) -> bool {
+        match self {
+            Self::Nothing | Self::Leaves => has_moved,
+            Self::Moves => true,
+            Self::Stays => false,
+        }
+    }
 }
 
 /// What is published of a place, the same by whoever does it.

@@ -78,6 +78,8 @@ pub struct Start {
     pub session: u32,
     /// Of every block of places so far, the mark of the history before it.
     pub marks: Vec<Mark>,
+    /// Whether somebody had said before it that the site moves, and nobody that it stays.
+    pub has_moved: bool,
 }
 
 /// What a client that follows from the middle of the log on has to know of what was before.
@@ -90,6 +92,8 @@ pub struct Before {
     pub digests: Vec<Digest>,
     /// Who has logged what, so far as it has seen.
     pub sessions: Sessions,
+    /// Whether the site has moved by then.
+    pub has_moved: bool,
     /// The values at the end of the epoch before.
     pub values: BTreeMap<u32, Bytes>,
     /// The addresses of all tables that queries of that epoch touch.
@@ -111,6 +115,7 @@ pub struct Follower {
     digests_from: u64,
     /// Who has logged what.
     pub sessions: Sessions,
+    has_moved: bool,
     /// Whether it has followed from the first entry on, so that it knows the turns of all.
     knows_all_turns: bool,
     /// How epochs began, as long as it may be asked.
@@ -152,6 +157,7 @@ impl Follower {
             digests: [header].into(),
             digests_from: 0,
             sessions: Sessions::default(),
+            has_moved: false,
             knows_all_turns: true,
             starts: BTreeMap::new(),
             seen: Default::default(),
@@ -176,7 +182,8 @@ impl Follower {
         canary: Arc<Canary>,
     ) -> Result<Self> {
         let missing = |what: &str| Error::Bug(format!("who joins is not told of {what}"));
-        let Before { epoch, digests, sessions, values, tables: addresses, marks } = before;
+        let Before { epoch, digests, sessions, has_moved, values, tables: addresses, marks } =
+            before;
         let start_of = |table| {
             let marks = marks.get(&schedule.build_starts(table));
             marks.and_then(|marks| marks.first()).copied().ok_or_else(|| missing("a mark"))
@@ -221,6 +228,7 @@ impl Follower {
             digests: digests.into(),
             digests_from: digests_from.ok_or_else(|| missing("fewer digests"))?,
             sessions,
+            has_moved,
             knows_all_turns: false,
             starts: BTreeMap::new(),
             seen: [BTreeSet::new(), seen],
@@ -258,6 +266,11 @@ impl Follower {
         self.digests_from + self.digests.len() as u64 - 1
     }
 
+    /// Whether somebody has said that the site moves, and nobody after it that it stays.
+    pub fn has_moved(&self) -> bool {
+        self.has_moved
+    }
+
     /// The digest of the log.
     pub fn digest(&self) -> Digest {
         self.digests.back().copied().unwrap_or_default()
@@ -286,7 +299,8 @@ impl Follower {
         let before = self.digest();
         if place.is_multiple_of(self.schedule.epoch.into()) {
             self.enter(epoch, &mark(&before));
-            let start = Start { history: before, session: entry.session, marks: Vec::new() };
+            let (session, has_moved) = (entry.session, self.has_moved);
+            let start = Start { history: before, session, marks: Vec::new(), has_moved };
             self.starts.insert(epoch, start);
         }
         if place.is_multiple_of(self.schedule.draw.into()) {
@@ -296,6 +310,7 @@ impl Follower {
             self.digests.pop_front();
             self.digests_from += 1;
         }
+        self.has_moved = entry.says.moved(self.has_moved);
         let with = digest(&[&before, stored]);
         self.digests.push_back(with);
         self.blocks.back_mut().into_iter().for_each(|block| block.digests.push(with));

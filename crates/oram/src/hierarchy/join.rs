@@ -7,6 +7,7 @@
 //!    and k touch, and table (0, k - 2) whole: the values at the end of epoch k - 2.
 //! 4. An entry that asks for nothing. Its place bounds how long the log is at least; all before it
 //!    is followed before anything is touched.
+//! 5. If the last that was said of it by then is that the site moves, who comes to work ends here.
 //!
 //! What is fetched depends on k alone. What has gone meanwhile is fetched again with the newest k.
 //! A client that was away for longer than the log is kept is held against superblocks alone.
@@ -26,7 +27,7 @@ use futures_util::stream::{self, StreamExt};
 use super::canary::Canary;
 use super::cells::Cells;
 use super::client::{Client, Effect};
-use super::entry::Entry;
+use super::entry::{Entry, Says};
 use super::follower::{Before, Follower, mark};
 use super::listening::{Heard, Listener, append, forgotten};
 use super::schedule::{Schedule, Table};
@@ -126,7 +127,8 @@ impl At<'_> {
         let keys = site.keys().clone();
         let block_bytes = site.parameters().block_bytes as usize;
         let canary = canary.clone();
-        let history_before = if number >= 3 { of(2)?.0.history } else { site.header() };
+        let before_that = if number >= 3 { Some(&of(2)?.0) } else { None };
+        let history_before = before_that.map_or(site.header(), |of| of.history);
         let follower = if number == 1 {
             for table in schedule.tables(0) {
                 let image = cells.install(table, &mark(&history_before)).await?;
@@ -137,7 +139,8 @@ impl At<'_> {
         } else {
             // 2. The log of the epochs before, by its digests alone.
             let epoch = number - 1;
-            let mut before = Before { epoch, ..Before::default() };
+            let has_moved = before_that.is_some_and(|of| of.has_moved);
+            let mut before = Before { epoch, has_moved, ..Before::default() };
             before.digests.push(history_before);
             while from + before.digests.len() as u64 <= schedule.first_of(epoch) {
                 let heard = hear_soon(&mut listener, grid).await?;
@@ -145,6 +148,7 @@ impl At<'_> {
                 let last = before.digests.last().copied().unwrap_or_default();
                 before.digests.push(digest(&[&last, &stored]));
                 before.sessions.logged(place, &entry);
+                before.has_moved = entry.says.moved(before.has_moved);
             }
             for (known, _) in chain {
                 let place = schedule.first_of(known.number - 1).checked_sub(from);
@@ -186,8 +190,11 @@ impl At<'_> {
             seen: follower.length(),
             seen_digest: follower.digest(),
             query: None,
-            leaves: false,
-            moves: site.coming() == Coming::Move,
+            says: match site.coming() {
+                Coming::Move => Says::Moves,
+                Coming::Stay => Says::Stays,
+                Coming::Work | Coming::Build | Coming::Read => Says::Nothing,
+            },
             builds: site.builds(),
         };
         let bytes = seal_entry(site, &greeting, block_bytes)?;
@@ -215,6 +222,11 @@ impl At<'_> {
                 }
                 Heard::Result(_) => {}
             }
+        }
+        // 5. Is there anything to be done here?
+        let works = matches!(site.coming(), Coming::Work | Coming::Build);
+        if works && client.follower().has_moved() {
+            return Err(crate::Error::Moved);
         }
         Ok(Joined { client, cells, listener, superblock: *superblock, effects })
     }

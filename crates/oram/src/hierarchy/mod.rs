@@ -94,7 +94,7 @@ pub use cells::level_of;
 pub use client::{Client, Effect};
 pub use cost::{Cost, stored_bytes};
 pub use engine::{HierarchyEngine, schedule_of};
-pub use entry::{Entry, Found};
+pub use entry::{Entry, Found, Says};
 pub use follower::{Follower, Plan};
 pub use image::{Take, finish_with};
 pub use public::{arrays_of, public_config};

@@ -13,13 +13,14 @@ use fogbank_durable::shared::Site;
 use fogbank_seal::{HEADER_BYTES, Sealer, TAG_BYTES};
 
 use super::canary::Canary;
-use super::entry::{Entry, Found};
+use super::entry::{Entry, Found, Says};
 use crate::{Access, Error, Result, lied};
 
-/// Of an entry without a query; of one that is its session's last; of one that moves the site.
+/// Of an entry without a query, by what it says.
 const KIND_NONE: u8 = u8::MAX;
 const KIND_LAST: u8 = u8::MAX - 1;
 const KIND_MOVES: u8 = u8::MAX - 2;
+const KIND_STAYS: u8 = u8::MAX - 3;
 const TURN_BYTES: usize = 8;
 const DIGEST_BYTES: usize = 32;
 const HEAD_BYTES: usize = 8 + DIGEST_BYTES + 1 + 4 + 4 + 4;
@@ -40,9 +41,7 @@ pub fn seal_entry(site: &Site, entry: &Entry, block_bytes: usize) -> Result<Byte
             let (kind, offset, halves) = access.journalled();
             (kind, *address, offset, halves)
         }
-        None if entry.leaves => (KIND_LAST, 0, 0, [&[][..], &[]]),
-        None if entry.moves => (KIND_MOVES, 0, 0, [&[][..], &[]]),
-        None => (KIND_NONE, 0, 0, [&[][..], &[]]),
+        None => (kind_of(entry.says), 0, 0, [&[][..], &[]]),
     };
     let mut plain = Vec::with_capacity(HEAD_BYTES + block_bytes);
     plain.extend_from_slice(&entry.seen.to_le_bytes());
@@ -69,10 +68,25 @@ pub async fn open_entry(site: &Site, stored: &[u8], block_bytes: usize) -> Resul
     let plain = Bytes::from(site.open(&entry_bound(turn), sealed).await?);
     let parsed = parse(&plain, block_bytes);
     let (seen, seen_digest, query, kind) = parsed.ok_or_else(|| strange("an entry"))?;
-    let (leaves, moves) = (kind == KIND_LAST, kind == KIND_MOVES);
+    let says = said_by(kind).unwrap_or_default();
     let builds = site.is_builder(session).await?;
     let turn = u64::from_le_bytes(*turn);
-    Ok(Entry { session, turn, seen, seen_digest, query, leaves, moves, builds })
+    Ok(Entry { session, turn, seen, seen_digest, query, says, builds })
+}
+
+fn kind_of(says: Says) -> u8 {
+    match says {
+        Says::Nothing => KIND_NONE,
+        Says::Leaves => KIND_LAST,
+        Says::Moves => KIND_MOVES,
+        Says::Stays => KIND_STAYS,
+    }
+}
+
+/// What an entry without a query says; `None` of a kind that has one.
+fn said_by(kind: u8) -> Option<Says> {
+    let all = [Says::Nothing, Says::Leaves, Says::Moves, Says::Stays];
+    all.into_iter().find(|says| kind_of(*says) == kind)
 }
 
 type Parsed = (u64, [u8; DIGEST_BYTES], Option<(u32, Access)>, u8);
@@ -89,7 +103,7 @@ fn parse(plain: &Bytes, block_bytes: usize) -> Option<Parsed> {
     let (length, bytes) = rest.split_first_chunk()?;
     let bytes = bytes.get(..u32::from_le_bytes(*length) as usize)?;
     let query = match *kind {
-        KIND_NONE | KIND_LAST | KIND_MOVES => None,
+        kind if said_by(kind).is_some() => None,
         kind => {
             let journalled = (kind, u32::from_le_bytes(*offset), plain.slice_ref(bytes));
             let access = Access::from_journal(journalled, block_bytes)?;

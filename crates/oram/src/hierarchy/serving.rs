@@ -30,7 +30,7 @@ use tokio::task::JoinSet;
 use super::building::Outcome;
 use super::cells::Cells;
 use super::client::{Client, Effect};
-use super::entry::Found;
+use super::entry::{Found, Says};
 use super::listening::{Heard, forgotten, publish};
 use super::scan::{Cut, CutAsked};
 use super::schedule::Table;
@@ -211,7 +211,7 @@ impl Serving {
                         return Err(Error::Fenced);
                     }
                     self.state.appended.remove(&place);
-                } else if entry.moves {
+                } else if entry.says == Says::Moves {
                     // What is answered is before it in the log, and so goes along.
                     return Err(Error::Moved);
                 }

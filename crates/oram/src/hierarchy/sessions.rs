@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::entry::Entry;
+use super::entry::{Entry, Says};
 
 /// A session's last entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,8 @@ const RECENT: usize = 2_048;
 impl Sessions {
     /// The next place is logged. The last entry of its session before it.
     pub fn logged(&mut self, place: u64, entry: &Entry) -> Option<Last> {
-        let Entry { session, turn, leaves, builds, .. } = *entry;
+        let Entry { session, turn, says, builds, .. } = *entry;
+        let leaves = says == Says::Leaves;
         self.length = place + 1;
         self.recent.push_back(session);
         if self.recent.len() > RECENT {
@@ -91,8 +92,8 @@ mod tests {
 
     fn entry(session: u32, turn: u64, leaves: bool) -> Entry {
         let builds = session > 100;
-        let (seen_digest, moves) = ([0; 32], false);
-        Entry { session, turn, seen: 0, seen_digest, query: None, leaves, moves, builds }
+        let says = if leaves { Says::Leaves } else { Says::Nothing };
+        Entry { session, turn, seen: 0, seen_digest: [0; 32], query: None, says, builds }
     }
 
     #[test]

@@ -26,7 +26,7 @@ use futures_util::future::try_join_all;
 use super::building::{Build, Outcome, Pace};
 use super::builds::{Builds, Due};
 use super::cells::Cells;
-use super::follower::Follower;
+use super::follower::{Follower, Start};
 use super::listening::forgotten;
 use super::schedule::{Schedule, Table};
 use super::serving::{Event, Known, Serving};
@@ -174,7 +174,7 @@ impl Serving {
         if !is_first && now < self.upkeep.asks_at(length) {
             return Ok(());
         }
-        let step = Step::new(self, number, (start.history, is_first))?;
+        let step = Step::new(self, number, (start, is_first))?;
         self.upkeep.has_tried |= closes;
         self.upkeep.asks(length, now);
         self.beside(async move {
@@ -196,8 +196,9 @@ struct Step {
     grid: DepartureGrid,
     schedule: Schedule,
     number: u64,
-    /// Of the history before epoch `number - 1`.
+    /// Of the history before epoch `number - 1`, and whether the site has moved in it.
     history: Digest,
+    has_moved: bool,
     /// Superblock `number - 1` as stored.
     previous: Digest,
     /// The tables that it names, with the marks of their builds.
@@ -207,9 +208,8 @@ struct Step {
 }
 
 impl Step {
-    /// `first`: of the history before epoch `number - 1`, and whether this client has not tried to
-    /// close before.
-    fn new(serving: &Serving, number: u64, (history, is_first): (Digest, bool)) -> Result<Self> {
+    /// How epoch `number - 1` began, and whether this client has not tried to close before.
+    fn new(serving: &Serving, number: u64, (of, is_first): (&Start, bool)) -> Result<Self> {
         let follower = serving.client.follower();
         let schedule = follower.schedule;
         let start = |table| {
@@ -227,7 +227,8 @@ impl Step {
             grid: serving.grid.clone(),
             schedule,
             number,
-            history,
+            history: of.history,
+            has_moved: of.has_moved,
             previous: serving.state.superblock,
             tables: tables.collect::<Result<_>>()?,
             marks,
@@ -293,8 +294,8 @@ impl Step {
     }
 
     fn of(&self, manifests: Vec<Digest>) -> Superblock {
-        let Self { number, history, previous, .. } = *self;
-        Superblock { number, history, previous, manifests }
+        let Self { number, history, has_moved, previous, .. } = *self;
+        Superblock { number, history, has_moved, previous, manifests }
     }
 
     async fn install(&self) -> Result<Option<Vec<Digest>>> {

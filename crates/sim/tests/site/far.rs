@@ -7,7 +7,7 @@ use std::time::Duration;
 use fogbank_durable::shared::{Coming, MemorySeen, Site, SiteParameters};
 use fogbank_env::{Clock, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::hierarchy::{HierarchyEngine, arrays_of};
-use fogbank_oram::{Access, Address, ImmediateEngine};
+use fogbank_oram::{Access, Address, ImmediateEngine, Result};
 use fogbank_store::{BlobLog, Call, Delay, DepartureGrid, Faulty, Link, Log, MemoryStore, Store};
 use rand_core::Rng;
 
@@ -46,6 +46,11 @@ impl Far {
 
     /// One that comes for `coming`.
     pub async fn join_as(&mut self, link: Link, coming: Coming) -> Client {
+        self.try_join_as(link, coming).await.unwrap()
+    }
+
+    /// The same, unless the site does not take it.
+    pub async fn try_join_as(&mut self, link: Link, coming: Coming) -> Result<Client> {
         self.clients += 1;
         let random = Randomness::repeatable(self.clients);
         let faults = random.stream(Purpose::Faults);
@@ -65,7 +70,7 @@ impl Far {
         let site = Site::join_as(Arc::new(counted), keys, coming, &mut salts).await.unwrap();
         let grid = DepartureGrid::new(self.clock.clone(), Duration::from_millis(1));
         let engine = HierarchyEngine::open(site, log, Arc::new(MemorySeen::default()), grid);
-        Client { engine: Arc::new(engine.await.unwrap()), written }
+        Ok(Client { engine: Arc::new(engine.await?), written })
     }
 }
 

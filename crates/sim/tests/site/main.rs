@@ -11,6 +11,7 @@ mod leaving;
 mod ledger;
 mod left;
 mod lies;
+mod moved;
 mod pace;
 mod slow;
 mod spoiled;

@@ -100,8 +100,8 @@ fn what_a_client_keeps_of_tables_is_what_is_reckoned() {
         for place in 0..schedule.first_of(5 * period) {
             let (seen, seen_digest) = (follower.length(), follower.digest());
             let query = Some(((place % u64::from(blocks)) as u32, Access::Read));
-            let (turn, leaves, moves, builds) = (place + 1, false, false, false);
-            let entry = Entry { session: 1, turn, seen, seen_digest, query, leaves, moves, builds };
+            let (turn, says, builds) = (place + 1, Says::Nothing, false);
+            let entry = Entry { session: 1, turn, seen, seen_digest, query, says, builds };
             follower.entry(&entry, &stored(&entry)).unwrap();
             follower.take_unmade().iter().for_each(|index| index.make());
             let digest = follower.plan(place).unwrap().digest;

@@ -45,8 +45,8 @@ impl Site {
         let (turn, follower) = (*turn, &mut self.follower);
         let (seen, seen_digest) = (follower.length(), follower.digest());
         let builds = session >= BUILDERS;
-        let moves = false;
-        let entry = Entry { session, turn, seen, seen_digest, query: None, leaves, moves, builds };
+        let says = if leaves { Says::Leaves } else { Says::Nothing };
+        let entry = Entry { session, turn, seen, seen_digest, query: None, says, builds };
         follower.entry(&entry, &stored(&entry)).unwrap();
         self.builds.iter_mut().for_each(|builds| builds.has_logged(&self.follower, self.now));
     }
