@@ -1,9 +1,9 @@
 //! What each of two clouds sees, held to the auditor's specification of it and to its statistics:
 //! everything that comes to that cloud, of the engine as it serves, dies and goes on.
 
-use fogbank_audit::oracle::Oracle;
 use fogbank_audit::oracle::multicloud::MulticloudConfig;
 use fogbank_audit::oracle::multicloud::simulator::Simulator;
+use fogbank_audit::oracle::{Halt, Oracle};
 use fogbank_audit::statistics::{Battery, Levels};
 use fogbank_audit::{Observation, Verdict};
 use fogbank_env::{Clock, SystemClock};
@@ -96,6 +96,33 @@ async fn deaths_show_nothing_else() {
         world.clouds.stops_after(after, at);
         lived(&world, after, ACCESSES).await.unwrap();
         assert_eq!(audited(&world, 40), [""; 0], "{at} after {after}");
+    }
+}
+
+/// Of three traces the second was forgotten: no leak is told.
+#[tokio::test(start_paused = true)]
+async fn a_trace_that_is_missing_is_told_as_such() {
+    let world = World::new(Kind::Multicloud);
+    lived(&world, 1, 3_000).await.unwrap();
+    let shape = world.public().unwrap();
+    for cloud in [0, 1] {
+        let (config, events) = (public(cloud, &shape), world.clouds.view(cloud));
+        let hear = |oracle: &mut Oracle, events: &[Event]| {
+            events.iter().try_for_each(|event| oracle.event(event, &mut |_: &Observation<'_>| {}))
+        };
+        for from in (events.len() / 2..events.len()).step_by(97) {
+            for missing in [0, 60, 500] {
+                let Some(after) = events.get(from + missing..) else { continue };
+                let mut oracle = Oracle::new(&config).unwrap();
+                hear(&mut oracle, &events[..from]).unwrap();
+                oracle.next_trace();
+                match hear(&mut oracle, after) {
+                    Ok(()) => assert!(missing == 0 || after.len() < 60, "{from} {missing}"),
+                    Err(Halt::Unfollowing { .. }) => assert!(missing > 0, "{from}"),
+                    Err(halt) => panic!("cloud {cloud}, {missing} from {from}: {halt}"),
+                }
+            }
+        }
     }
 }
 

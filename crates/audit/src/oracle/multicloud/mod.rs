@@ -22,6 +22,7 @@
 mod cells;
 mod config;
 mod engine;
+mod following;
 mod jobs;
 mod layout;
 mod partition;
@@ -69,6 +70,8 @@ pub(super) struct Multicloud {
     summary: Summary,
     /// Whether any job has begun: a new volume has no level before.
     has_begun: bool,
+    /// Whether this trace has not shown yet that it follows the one before it.
+    may_be_later: bool,
 }
 
 impl Multicloud {
@@ -91,6 +94,7 @@ impl Multicloud {
             reached: (0, 0),
             summary: Summary { openings: 1, ..Summary::default() },
             has_begun: false,
+            may_be_later: false,
         })
     }
 
@@ -215,6 +219,8 @@ impl Machine for Multicloud {
     fn event(&mut self, event: &Event, out: &mut dyn Observer) -> Result<(), Stop> {
         let Event::Sent(sent) = event else { return Ok(()) };
         self.summary.requests += 1;
+        let gap = self.may_be_later.then(|| self.gap(&sent.request)).flatten();
+        let next = self.next;
         let step = match &sent.request {
             Request::BlobPut { name, fingerprint, .. } => match Said::of(name) {
                 Some(said) => self.said(said, *fingerprint, out),
@@ -228,7 +234,11 @@ impl Machine for Multicloud {
         // What does not fit before any job was seen is of a volume that others have seen before.
         match step {
             Err(_) if !self.has_begun => Err(Stop::Unpredictable(MIDST)),
-            step => Ok(step?),
+            Err(fault) => Err(gap.map_or(Stop::Fault(fault), Stop::Unfollowing)),
+            Ok(()) => {
+                self.may_be_later &= self.next != next + 1;
+                Ok(())
+            }
         }
     }
 
@@ -249,6 +259,7 @@ impl Machine for Multicloud {
 
     fn next_trace(&mut self) {
         self.summary.openings += 1;
+        self.may_be_later = true;
     }
 
     fn summary(&self) -> Summary {
