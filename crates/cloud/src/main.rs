@@ -240,6 +240,10 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
     ] {
         say!("             fogbank {command} --store {url}    ({what})");
     }
+    say!(
+        "             fogbank volume create --engine multicloud --size SIZE --store {url} \
+         --second-store URL    (a disk in two clouds; the server is started with --mixes-with)"
+    );
     Ok(())
 }
 
@@ -395,7 +399,8 @@ fn address(flag: &str, given: &str) -> Result<SocketAddr, Failure> {
 }
 
 fn explain(error: ServerError) -> Failure {
-    (error.to_string(), CANNOT)
+    let is_mistake = matches!(error, ServerError::Recorded(_));
+    (error.to_string(), if is_mistake { USAGE } else { CANNOT })
 }
 
 /// Completes on SIGTERM or SIGINT.

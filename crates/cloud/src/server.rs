@@ -58,6 +58,9 @@ pub enum ServerError {
     /// Another process has the folder.
     #[error("another fogbank-cloud is using {0}; stop it first, or choose another --data")]
     InUse(PathBuf),
+    /// What was recorded before is there.
+    #[error("{0} is there already, and may hold traces; choose a new folder for --record")]
+    Recorded(PathBuf),
     /// A file or the folder cannot be used.
     #[error("{path}: {source}")]
     File {
@@ -199,8 +202,11 @@ impl CloudServer {
         let found = tenants.announce(pin).map_err(fault)?;
         let address = socket.local_addr().map_err(fault)?;
         if let Some(folder) = &settings.record {
-            let fault = |source| ServerError::File { path: folder.clone(), source };
-            DirBuilder::new().mode(0o700).create(folder).map_err(fault)?;
+            let made = DirBuilder::new().mode(0o700).create(folder);
+            made.map_err(|source| match source.kind() {
+                io::ErrorKind::AlreadyExists => ServerError::Recorded(folder.clone()),
+                _ => ServerError::File { path: folder.clone(), source },
+            })?;
         }
         let serving = Arc::new(Serving {
             tenants,

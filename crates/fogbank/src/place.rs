@@ -186,22 +186,31 @@ impl Place {
 
     /// A volume in two clouds is opened by its first one.
     fn check_first_cloud(&self) -> Result<()> {
-        let noted = self.trusted().join(SECOND_STORE);
-        let Ok(second) = std::fs::read_to_string(&noted) else { return Ok(()) };
-        let second = self.second_store.as_ref().unwrap_or(&second);
+        let file = self.trusted().join(SECOND_STORE);
+        let Ok(noted) = std::fs::read_to_string(&file) else { return Ok(()) };
         let url = self.store_url();
-        let tenant = |url: &str| Address::parse(url.trim()).map(|of| (of.place, of.tenant));
+        let tenant = |url: &str| Address::parse(url.trim()).map(|of| (of.place, of.tenant)).ok();
         let is_none = !across_a_link(&url);
-        let is_second = !is_none && tenant(&url).ok() == tenant(second).ok();
-        if !self.knows_a_store() || !(is_none || is_second) {
+        let is = |other: &str| !is_none && tenant(&url) == tenant(other);
+        let is_second = is(&noted);
+        let given = self.second_store.as_deref();
+        let is_both = given.is_some_and(is);
+        if !self.knows_a_store() || !(is_none || is_second || is_both) {
             return Ok(());
+        }
+        if is_both {
+            return Err(Error::Usage(format!(
+                "--store and --second-store name one tenant, {url}, and the volume in {} lies in \
+                 two clouds: say where each of them is",
+                self.data.display()
+            )));
         }
         let which = if is_second { "is the second" } else { "is none of them" };
         Err(Error::Usage(format!(
             "the volume in {} lies in two clouds, and {url} {which}: say where the first one is, \
              with --store grpc://HOST:PORT/TENANT (the second is noted in {})",
             self.data.display(),
-            noted.display()
+            file.display()
         )))
     }
 

@@ -390,6 +390,9 @@ async fn what_is_missing_or_swapped_is_told_with_what_to_do() {
         let says = |why: &str| why.contains(word) && why.contains("--store grpc://");
         assert!(matches!(&told, Error::Usage(why) if says(why)), "{told:?}");
     }
+    let second_store = Some(clouds[0].url());
+    let told = refused(&Place { second_store, ..of(Some(clouds[1].url())) }).await;
+    assert!(matches!(&told, Error::Usage(why) if why.contains("is the second")), "{told:?}");
     // 2. A file is not there.
     for name in ["cloud-keys", "second-store"] {
         let (file, away) = (place.data.join("proxy").join(name), folder.path().join("away"));
@@ -450,7 +453,7 @@ async fn a_second_cloud_that_has_moved_is_said_once() {
     let says = |why: &str| why.contains("the second cloud knows nothing of this volume");
     assert!(matches!(&told, Error::CloudLied(why) if says(why)), "{told:?}");
     let told = refused(&at(clouds[0].url())).await;
-    assert!(matches!(&told, Error::Usage(why) if why.contains("is the second")), "{told:?}");
+    assert!(matches!(&told, Error::Usage(why) if why.contains("name one tenant")), "{told:?}");
     assert_eq!(noted(), before);
     let moved = at(clouds[1].url());
     let opened = OpenedStore::open(OpenOptions::new(moved).existing()).await.unwrap();

@@ -43,10 +43,26 @@ fn a_new_tenant_is_told_with_all_that_it_is_for() {
     let folder = tempfile::tempdir().unwrap();
     let (code, words) = run(folder.path(), "FOGBANK_TEST_", &["tenant", "add", "clinic"]);
     assert_eq!(code, Some(0), "{words}");
-    for command in ["serve", "volume create --size SIZE", "site create --size SIZE"] {
+    for command in [
+        "serve",
+        "volume create --size SIZE",
+        "volume create --engine multicloud --size SIZE",
+        "site create --size SIZE",
+    ] {
         let url = "'grpc://HOST:PORT/clinic?credentials=FILE'";
         assert!(words.contains(&format!("fogbank {command} --store {url}")), "{command}: {words}");
     }
+}
+
+/// A folder of traces is no place for other traces.
+#[test]
+fn what_was_recorded_is_not_recorded_over() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("traces")).unwrap();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--record", "traces"];
+    let (code, words) = run(folder.path(), "FOGBANK_TEST_", &args);
+    assert_eq!(code, Some(64), "{words}");
+    assert!(words.contains("choose a new folder for --record"), "{words}");
 }
 
 /// The system's "Address already in use" names neither the flag nor the address.
