@@ -72,7 +72,7 @@ async fn mounted(args: &MountArgs, site: &SitePlace, place: &Place, flow: Flow) 
     let serving = clients.handle().spawn(async move {
         listener.serve(engine, clock, async move { stopping.notified().await }).await;
     });
-    let mut stack = Stack::new(disk.clock());
+    let mut stack = Stack::new(disk.clock(), site.is_there());
     let outcome = use_until_stopped(args, &disk, (&folder.0, &socket), &mut stack, signal).await;
     stack.take_down().await;
     stop.notify_one();
@@ -89,7 +89,7 @@ async fn mounted(args: &MountArgs, site: &SitePlace, place: &Place, flow: Flow) 
 async fn open(site: &SitePlace, place: &Place, flow: Flow) -> Result<Disk> {
     if site.is_there() {
         say_error!(
-            "this disk is a site's: only one client at a time may have the file system mounted"
+            "this disk is a site's: only one client at a time can have the file system mounted"
         );
         return site.open().await;
     }
@@ -117,7 +117,7 @@ async fn use_until_stopped(
     };
     // A signal meanwhile is heard afterwards: no step is left half done.
     tokio::select! {
-        done = set_up => done.map_err(explain)?,
+        done = set_up => done?,
         reason = &mut stopped => return Err(reason.into()),
     }
     say_error!(
@@ -152,15 +152,6 @@ async fn unmount(stack: &mut Stack, clock: &dyn Clock) -> Result<()> {
             )),
             () = clock.sleep_until(clock.now() + RETRY_NANOS) => {}
         }
-    }
-}
-
-fn explain(error: Error) -> Error {
-    match error {
-        Error::CannotUse(why) if why.starts_with("mount:") => Error::CannotUse(format!(
-            "{why}; if this volume is new, say --mkfs ext4 to make a file system on it"
-        )),
-        other => other,
     }
 }
 

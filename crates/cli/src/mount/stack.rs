@@ -5,6 +5,11 @@
 //! 3. The kernel's file system is on that.
 //!
 //! What was set up is taken down in the opposite order, also if a step failed.
+//!
+//! The disk of a site others may attach as well, and two kernels on one ext4 destroy it. So there
+//! the file system is made with ext4's protection against that (`mmp`): whoever mounts it writes a
+//! block every five seconds, and looks first whether another does. The loop device keeps nothing of
+//! such a disk in memory, or the look would see what it has seen before.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -30,15 +35,17 @@ const ENDS_BYTES: u64 = 1 << 20;
 /// The steps that are set up.
 pub struct Stack {
     clock: Arc<dyn Clock>,
+    /// Whether others may have the disk, too.
+    is_shared: bool,
     fuse: Option<(Child, PathBuf)>,
     device: Option<String>,
     mounted: Option<PathBuf>,
 }
 
 impl Stack {
-    /// Nothing yet.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, fuse: None, device: None, mounted: None }
+    /// Nothing yet, of a disk that others may have, too, or of one that nobody else has.
+    pub fn new(clock: Arc<dyn Clock>, is_shared: bool) -> Self {
+        Self { clock, is_shared, fuse: None, device: None, mounted: None }
     }
 
     /// Sets up the file and the loop device, in `folder`.
@@ -64,8 +71,9 @@ impl Stack {
             }
             self.look_again().await;
         }
+        let direct = if self.is_shared { "--direct-io=on" } else { "--direct-io=off" };
         let file = file.into_os_string();
-        let arguments = ["--find".as_ref(), "--show".as_ref(), file.as_os_str()];
+        let arguments = [direct.as_ref(), "--find".as_ref(), "--show".as_ref(), file.as_os_str()];
         self.device = Some(LOSETUP.run(&arguments).await?);
         Ok(())
     }
@@ -75,11 +83,7 @@ impl Stack {
     /// # Errors
     /// [`Error::Usage`] if there is something else on it.
     pub async fn make_ext4(&self) -> Result<()> {
-        let device = self.device()?.to_owned();
-        let look = move || Ok((has_ext4(&device)?, ends_are_empty(&device)?));
-        let look = tokio::task::spawn_blocking(look).await;
-        let found: std::io::Result<(bool, bool)> = look.map_err(|e| Error::Bug(e.to_string()))?;
-        match found.map_err(|e| Error::CannotUse(format!("cannot read the volume: {e}")))? {
+        match self.look().await? {
             (true, _) => {
                 say_error!("there is an ext4 file system on it already, which stays as it is");
                 return Ok(());
@@ -94,21 +98,52 @@ impl Stack {
             }
         }
         // Every block reads as zeros already; to discard them all would be to write them all.
-        MKFS.run(&["-q", "-E", "nodiscard", self.device()?]).await.map(drop)
+        let features: &[&str] = if self.is_shared { &["-O", "mmp"] } else { &[] };
+        let arguments = [&["-q", "-E", "nodiscard"], features, &[self.device()?]].concat();
+        MKFS.run(&arguments).await.map(drop)
+    }
+
+    /// Whether there is an ext4 on the disk, and whether nothing is, as far as its ends tell.
+    async fn look(&self) -> Result<(bool, bool)> {
+        let device = self.device()?.to_owned();
+        let look = move || Ok((has_ext4(&device)?, ends_are_empty(&device)?));
+        let look = tokio::task::spawn_blocking(look).await;
+        let found: std::io::Result<(bool, bool)> = look.map_err(|e| Error::Bug(e.to_string()))?;
+        found.map_err(|e| Error::CannotUse(format!("cannot read the disk: {e}")))
     }
 
     /// Mounts the file system.
     ///
     /// # Errors
-    /// [`Error::CannotUse`] with what the kernel said.
+    /// [`Error::Usage`] if nothing is on it yet; [`Error::CannotUse`] with what the kernel said.
     pub async fn mount(&mut self, mount_point: &Path) -> Result<()> {
         let device = self.device()?.to_owned();
         // A read must not become a write because somebody notes when it was.
         let arguments =
             ["-o".as_ref(), "noatime".as_ref(), device.as_ref(), mount_point.as_os_str()];
-        MOUNT.run(&arguments).await?;
+        if let Err(error) = MOUNT.run(&arguments).await {
+            return Err(self.not_mounted(error).await);
+        }
         self.mounted = Some(mount_point.to_owned());
         Ok(())
+    }
+
+    /// Why it was not mounted, and what to do.
+    async fn not_mounted(&self, error: Error) -> Error {
+        if let Ok((false, true)) = self.look().await {
+            let nothing =
+                "nothing is on this disk yet; say --mkfs ext4 to make a file system on it";
+            return Error::Usage(nothing.into());
+        }
+        match error {
+            Error::CannotUse(why) if self.is_shared && why.contains("busy") => {
+                Error::CannotUse(format!(
+                    "another client of this site has the file system mounted, or had it a moment \
+                     ago; unmount it there. If that machine is off, try again in a minute ({why})"
+                ))
+            }
+            error => error,
+        }
     }
 
     /// Completes when the disk is gone: nothing can be read or written any more.

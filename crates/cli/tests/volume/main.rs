@@ -26,6 +26,7 @@ mod server;
 mod site;
 mod source_tree;
 mod two_clouds;
+mod two_mounts;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
