@@ -343,7 +343,7 @@ fn what_a_flush_leaves_and_what_follows_it_survive_a_kill_whole_or_not_at_all() 
     let (mut full, mut flushed, mut written) = (None, 0, 0);
     redis::cmd("FLUSHALL").exec(&mut connected(&start())).unwrap(); // which takes a record for ever
     // Each takes as long as five of the others.
-    for round in 0..number("FOGBANK_KILLS").map_or(6, |kills| kills.div_ceil(5)) {
+    for round in 0..number("FOGBANK_KILLS").map_or(3, |kills| kills.div_ceil(5)) {
         let server = start();
         let mut client = connected(&server);
         let keys = fill(&mut client, round);
