@@ -129,13 +129,13 @@ pub fn passing_key(random: &Randomness) -> MasterKey {
 }
 
 fn tell(old: &Place, new: &Place, serve: &str) {
-    say!("the same data is in {}", new.store_url());
+    say!("the same data is in {}", new.told_stores());
     tell_kept(new, "new: ");
     say!("next: {serve} --data {}{}", quoted(&new.data), flags(new));
     say!("have nothing serve the old one: what it takes from now on is in no other");
     say!(
         "then delete the old store, {} and {}: its key still opens it",
         old.trusted().display(),
-        old.store_url()
+        old.told_stores()
     );
 }

@@ -130,8 +130,8 @@ fn seen(superblock: u64) -> String {
 
 async fn compare(args: &SiteCompareArgs) -> Result<()> {
     let compared = SitePlace::new(&args.client.data).compare(args.at).await?;
-    say!("epoch {} code {}", compared.number, compared.code);
-    let other = format_args!("fogbank site compare --data DIR --at {}", compared.number);
+    say!("epoch {} code {}", compared.epoch, compared.code);
+    let other = format_args!("fogbank site compare --data DIR --at {}", compared.epoch);
     tell("the other client", format_args!("{other}; another code: the server has lied"));
     Ok(())
 }

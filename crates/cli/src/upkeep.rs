@@ -268,7 +268,7 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     let restored = options.restore(backup, &mut progress).await;
     bar.finish_and_clear();
     restored?;
-    say!("restored into {}", place.store_url());
+    say!("restored into {}", place.told_stores());
     tell_kept(&place, "new: ");
     say!("next: {serve} --data {}{}", quoted(&args.data), flags(&place));
     Ok(())

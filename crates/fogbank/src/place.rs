@@ -171,6 +171,15 @@ impl Place {
         [SECOND_STORE, CLOUD_KEYS].iter().any(|file| self.trusted().join(file).exists())
     }
 
+    /// Everything that the cloud side is: one store, or two clouds.
+    pub fn told_stores(&self) -> String {
+        let noted = || std::fs::read_to_string(self.trusted().join(SECOND_STORE)).ok();
+        match self.second_store.clone().or_else(noted) {
+            Some(second) => format!("{} and {}", self.store_url(), second.trim()),
+            None => self.store_url(),
+        }
+    }
+
     /// Refuses to go on from an older state where nobody can.
     ///
     /// # Errors

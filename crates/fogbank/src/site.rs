@@ -489,6 +489,13 @@ impl SitePlace {
     fn noted(&self) -> Result<Noted> {
         let path = self.0.join(SITE);
         let text = std::fs::read(&path).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound if self.0.join("register").exists() => {
+                Error::Usage(format!(
+                    "{} holds a store or a volume, and is no client of a site: its commands have \
+                     no \"site\" before them",
+                    self.data().display()
+                ))
+            }
             std::io::ErrorKind::NotFound => Error::Usage(format!(
                 "{} is no client of a site: make one with fogbank site create, or fogbank site \
                  join",
@@ -709,10 +716,10 @@ mod tests {
         disk.close().await.unwrap();
         // Both have seen the same.
         let code = one.compare(None).await.unwrap();
-        assert_eq!(two.compare(Some(code.number)).await.unwrap(), code);
+        assert_eq!(two.compare(Some(code.epoch)).await.unwrap(), code);
         let beyond = two.compare(Some(9)).await.unwrap_err();
         let is_usage = matches!(beyond, Error::Usage(_));
-        assert!(is_usage && beyond.to_string().contains("epoch 1"), "{beyond}");
+        assert!(is_usage && beyond.to_string().contains("epoch 0"), "{beyond}");
     }
 
     /// So many reads, some at once.

@@ -256,7 +256,7 @@ fn told(tenant: &Tenant, error: SessionError) -> Status {
         SessionError::Fenced => {
             tracing::info!(tenant, "another session has taken the place of one")
         }
-        error => tracing::warn!(tenant, %error, "what was to be done for two clouds was not"),
+        error => tracing::warn!(tenant, %error, "could not do what a volume in two clouds needs"),
     }
     status(error)
 }

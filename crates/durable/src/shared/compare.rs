@@ -18,8 +18,8 @@ use crate::{Error, Result};
 /// What two clients compare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compared {
-    /// The number of the superblock.
-    pub number: u64,
+    /// k - 1: the epoch up to the start of which the code tells the history.
+    pub epoch: u64,
     /// Letters and digits of which none looks like another.
     pub code: String,
 }
@@ -30,15 +30,15 @@ const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 const CODE_LETTERS: usize = 10;
 
 impl Compared {
-    /// That of the superblock of this number, or of the newest one that the client has seen.
+    /// That of this epoch, or of the newest one that the client has seen.
     ///
     /// # Errors
     /// [`Error::CloudLied`] if the server shows another chain than the client has seen;
     /// [`Error::Ahead`] if the client has not come so far.
     pub async fn of(site: &Arc<Site>, seen: &Seen, at: Option<u64>) -> Result<Self> {
-        let number = at.unwrap_or(seen.superblock);
+        let number = at.map_or(seen.superblock, |epoch| epoch.saturating_add(1));
         if !(1..=seen.superblock).contains(&number) {
-            return Err(Error::Ahead { newest: seen.superblock });
+            return Err(Error::Ahead { newest: seen.superblock.saturating_sub(1) });
         }
         let chain = Superblock::newest(site, 1, Some(seen)).await?;
         let newest = chain.first().map_or(number, |(newest, _)| newest.number);
@@ -52,6 +52,6 @@ impl Compared {
         let letter = |at: usize| char::from(LETTERS[(bits >> (5 * at)) as usize % 32]);
         let mut code: String = (0..CODE_LETTERS).map(letter).collect();
         code.insert(CODE_LETTERS / 2, '-');
-        Ok(Self { number, code })
+        Ok(Self { epoch: number - 1, code })
     }
 }

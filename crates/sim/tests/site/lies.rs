@@ -167,13 +167,13 @@ async fn codes_tell_two_worlds_apart() {
                 writes(&*engine, further).await.unwrap();
                 engine.close().await.unwrap();
             }
-            let one = code(stores[0].clone(), &seen[0], Some(first.number)).await.unwrap();
-            let two = code(stores[1].clone(), &seen[1], Some(first.number)).await.unwrap();
+            let one = code(stores[0].clone(), &seen[0], Some(first.epoch)).await.unwrap();
+            let two = code(stores[1].clone(), &seen[1], Some(first.epoch)).await.unwrap();
             assert!(one == first && two == first, "{one:?} {two:?}");
         }
         let one = code(stores[0].clone(), &seen[0], None).await.unwrap();
-        let two = code(stores[1].clone(), &seen[1], Some(one.number)).await.unwrap();
-        assert!(one.number > first.number && one.code != two.code, "{one:?} {two:?}");
+        let two = code(stores[1].clone(), &seen[1], Some(one.epoch)).await.unwrap();
+        assert!(one.epoch > first.epoch && one.code != two.code, "{one:?} {two:?}");
         // Whoever is shown the other's world meanwhile says so, whatever the code.
         let shown = code(stores[1].clone(), &seen[0], None).await;
         assert!(matches!(shown, Err(fogbank_durable::Error::CloudLied(_))), "{shown:?}");
