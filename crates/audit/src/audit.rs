@@ -104,7 +104,8 @@ pub enum AuditError {
     /// Of the traces of a run one is missing, or they are not in their order.
     #[error(
         "{path} does not follow {before}: {reason}; give every trace of the store, in the order in \
-         which they were recorded. If none is missing, the proxy has believed a forgery"
+         which they were recorded. If none is missing, it leaks, or the proxy has \
+         believed a forgery"
     )]
     Unfollowing {
         /// Which trace.

@@ -54,7 +54,7 @@ pub enum Halt {
     /// The trace is not the next one of its store: one is missing before it, or its end.
     #[error(
         "event {event}: this trace does not follow the one before it: {reason}; if none is \
-         missing, the proxy has believed a forgery"
+         missing, it leaks, or the proxy has believed a forgery"
     )]
     Unfollowing {
         /// The number of the event, from 0.
