@@ -116,6 +116,9 @@ async fn status(args: &SiteArgs) -> Result<()> {
     say!("  epoch         {}, each of {epoch}", status.superblock.saturating_sub(1));
     say!("  seen here     {}", seen(status.seen));
     say!("  public time   {} ms", parameters.public_ms);
+    if status.has_moved {
+        say!("  moved         by another client: nobody starts here (fogbank site stay)");
+    }
     Ok(())
 }
 
@@ -206,7 +209,7 @@ async fn restore(args: SiteRestoreArgs) -> Result<()> {
         BackupReader::open(BufReader::new(file), &master).map_err(unread)
     };
     let place = SitePlace::new(&args.client.data);
-    let ending = of_new(&args.client.data, "")?;
+    let ending = of_new(&args.client.data, String::new())?;
     fill(&place, &args.store, open, "restoring").await?;
     drop(ending);
     let _ending = of_made()?;
@@ -232,8 +235,16 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
             old.id()?
         );
     }
-    let or = "; or go on with the old one, which is as it was: fogbank site stay says so to all";
-    let ending = of_new(&args.to, or)?;
+    let closed = format!(
+        "no client starts at the old site until this command has been said again, or fogbank site \
+         stay --data {}",
+        quoted(&args.client.data)
+    );
+    let ending = of_new(&args.to, format!("; {closed}"))?;
+    let told = |error| {
+        say_error!("{closed}");
+        error
+    };
     let passing = passing_key(&randomness()?);
     let file = nameless(old.trusted(), "rotating")?;
     let unwritten = |e: std::io::Error| Error::CannotUse(format!("the copy is not whole: {e}"));
@@ -243,12 +254,12 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
     let written = old.move_out(BufWriter::new(file), &passing, &mut others, &mut progress).await;
     bar.finish_and_clear();
     tell_ended(others);
-    let copy = written?.into_inner().map_err(|e| unwritten(e.into_error()))?;
+    let copy = written.map_err(told)?.into_inner().map_err(|e| unwritten(e.into_error()))?;
     let open = || {
         (&copy).rewind().map_err(unwritten)?;
         BackupReader::open(BufReader::new(&copy), &passing).map_err(unread)
     };
-    fill(&new, &args.to_store, open, "filling the new site").await?;
+    fill(&new, &args.to_store, open, "filling the new site").await.map_err(told)?;
     drop(ending);
     let _ending = of_made()?;
     tell_new(&new).await?;
@@ -265,7 +276,7 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
 
 async fn stay(args: &SiteArgs) -> Result<()> {
     SitePlace::new(&args.data).stay().await?;
-    say!("nothing came of a move of this site: its clients start here again");
+    say!("this site stays: if a client has begun to move it, all can start here again");
     Ok(())
 }
 
@@ -284,7 +295,7 @@ fn tell_ended(others: usize) {
 ///
 /// # Errors
 /// As [`Ending::telling`].
-fn of_new(data: &Path, or: &'static str) -> Result<Ending> {
+fn of_new(data: &Path, or: String) -> Result<Ending> {
     let data = quoted(data);
     let words = move || {
         format!(

@@ -107,6 +107,8 @@ pub struct SiteStatus {
     pub superblock: u64,
     /// That of the newest one that this client has seen before.
     pub seen: u64,
+    /// Whether somebody had said an epoch before it that the site moves, and nobody that it stays.
+    pub has_moved: bool,
 }
 
 impl SitePlace {
@@ -355,6 +357,7 @@ impl SitePlace {
             store: noted.store,
             parameters: site.parameters(),
             superblock: newest.first().map_or(0, |(superblock, _)| superblock.number),
+            has_moved: newest.first().is_some_and(|(superblock, _)| superblock.has_moved),
             seen: seen.map_or(0, |seen| seen.superblock),
         })
     }
@@ -434,12 +437,12 @@ impl SitePlace {
         let quantum = Duration::from_micros(parameters.quantum_us.into());
         let grid = DepartureGrid::new(clock.clone(), quantum);
         let engine = HierarchyEngine::open(site, log, register, grid).await;
-        let engine = engine.map_err(|error| self.has_moved(error))?;
+        let engine = engine.map_err(|error| self.told_if_moved(error))?;
         Ok(Joined { engine, parameters, master, clock, recording, held: (lock, alone) })
     }
 
     /// What it means for a client that comes to work that its site has moved.
-    fn has_moved(&self, error: fogbank_oram::Error) -> Error {
+    fn told_if_moved(&self, error: fogbank_oram::Error) -> Error {
         match error {
             fogbank_oram::Error::Moved => Error::Moved(format!(
                 "this site was moved to a new one that has another key (fogbank site rotate-key): \

@@ -45,8 +45,8 @@ pub enum SiteCommand {
     /// Copy a site into a new one that has a key of its own: who has the old key alone is no client
     /// of it. Stop all clients before.
     ///
-    /// Nothing of the old site is changed or deleted; have its tenant removed when the others have
-    /// joined the new one.
+    /// Nothing that the old site holds is changed or deleted, but no client starts there any more
+    /// (`stay` takes that back); have its tenant removed when the others have joined the new one.
     RotateKey(SiteRotateKeyArgs),
     /// Say to all clients that nothing came of a move: they work at this site again.
     ///

@@ -7,7 +7,7 @@
 //!    and k touch, and table (0, k - 2) whole: the values at the end of epoch k - 2.
 //! 4. An entry that asks for nothing. Its place bounds how long the log is at least; all before it
 //!    is followed before anything is touched.
-//! 5. If the last that was said of it by then is that the site moves, who comes to work ends here.
+//! 5. Who comes to work ends if the last that was said by then is that the site moves.
 //!
 //! What is fetched depends on k alone. What has gone meanwhile is fetched again with the newest k.
 //! A client that was away for longer than the log is kept is held against superblocks alone.
@@ -52,7 +52,8 @@ const HIDDEN: Duration = Duration::from_secs(120);
 /// Objects that are fetched at once.
 const FETCHED_AT_ONCE: usize = 64;
 
-/// Joins; the client may have seen something of the site before, and may have come to move it.
+/// Joins; the client may have seen something of the site before. What it has come for its site
+/// says ([`Coming`]).
 ///
 /// # Errors
 /// [`crate::Error::CloudLied`] if the site is not the one that it has seen, or is no site; by
@@ -223,9 +224,15 @@ impl At<'_> {
                 Heard::Result(_) => {}
             }
         }
-        // 5. Is there anything to be done here?
+        // 5. Who comes to work ends if the site has moved, and leaves.
         let works = matches!(site.coming(), Coming::Work | Coming::Build);
         if works && client.follower().has_moved() {
+            for effect in client.leave()? {
+                let Effect::Append(entry) = effect else { continue };
+                let (session, turn) = (entry.session, entry.turn);
+                let bytes = seal_entry(site, &entry, block_bytes)?;
+                append(log.clone(), grid.clone(), LogEntry { session, turn, bytes }).await?;
+            }
             return Err(crate::Error::Moved);
         }
         Ok(Joined { client, cells, listener, superblock: *superblock, effects })

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fogbank_durable::shared::{Seen, SeenRegister, Site};
+use fogbank_durable::shared::{Coming, Seen, SeenRegister, Site};
 use fogbank_env::{Nanos, compute};
 use fogbank_seal::{Digest, digest};
 use fogbank_store::{DepartureGrid, Log, LogEntry};
@@ -214,6 +214,10 @@ impl Serving {
                 } else if entry.says == Says::Moves {
                     // What is answered is before it in the log, and so goes along.
                     return Err(Error::Moved);
+                } else if entry.says == Says::Stays && self.site.coming() == Coming::Move {
+                    let stays = "another client has said that this site stays (fogbank site stay), \
+                                 so it is not moved; agree on one of the two, and say it again";
+                    return Err(Error::Caller(stays.into()));
                 }
                 if self.state.appended.first().is_some_and(|first| *first <= place) {
                     return Err(elsewhere());

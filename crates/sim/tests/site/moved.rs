@@ -51,7 +51,20 @@ async fn nobody_works_where_a_site_has_moved_until_somebody_takes_it_back() {
     }
     asks(&mut server, Coming::Stay, 0).await;
     for queries in [0, EPOCH / 2, EPOCH, 6 * EPOCH] {
-        assert!(!has_moved(&mut server).await, "{queries}");
         asks(&mut server, Coming::Work, queries).await;
+        assert!(!has_moved(&mut server).await, "{queries}");
     }
+}
+
+/// Whoever moves it and hears that it stays has moved nothing.
+#[tokio::test(start_paused = true)]
+async fn who_moves_a_site_ends_when_another_says_that_it_stays() {
+    let mut server = Far::new(SMALL).await;
+    asks(&mut server, Coming::Work, EPOCH).await;
+    let mover = server.join_as(LINK, Coming::Move).await.engine;
+    mover.submit(Address(0), Access::Read).await.unwrap();
+    asks(&mut server, Coming::Stay, 0).await;
+    let told = mover.submit(Address(0), Access::Read).await.unwrap_err();
+    assert!(matches!(&told, Error::Caller(why) if why.contains("stays")), "{told}");
+    assert!(!has_moved(&mut server).await);
 }
