@@ -88,9 +88,6 @@ async fn mounted(args: &MountArgs, site: &SitePlace, place: &Place, flow: Flow) 
 /// Opens what is at the place: a volume, or the disk of a site.
 async fn open(site: &SitePlace, place: &Place, flow: Flow) -> Result<Disk> {
     if site.is_there() {
-        say_error!(
-            "this disk is a site's: only one client at a time can have the file system mounted"
-        );
         return site.open().await;
     }
     let volume = Volume::open(place.clone(), flow).await?;

@@ -8,8 +8,8 @@
 //!
 //! The disk of a site others may attach as well, and two kernels on one ext4 destroy it. So there
 //! the file system is made with ext4's protection against that (`mmp`): whoever mounts it writes a
-//! block every five seconds, and looks first whether another does. The loop device keeps nothing of
-//! such a disk in memory, or the look would see what it has seen before.
+//! block every five seconds, and looks first whether another does: it reads that block twice. The
+//! loop device keeps nothing of such a disk in memory: that would answer the second read.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -71,10 +71,20 @@ impl Stack {
             }
             self.look_again().await;
         }
-        let direct = if self.is_shared { "--direct-io=on" } else { "--direct-io=off" };
         let file = file.into_os_string();
-        let arguments = [direct.as_ref(), "--find".as_ref(), "--show".as_ref(), file.as_os_str()];
-        self.device = Some(LOSETUP.run(&arguments).await?);
+        let arguments = ["--find".as_ref(), "--show".as_ref(), file.as_os_str()];
+        let device = LOSETUP.run(&arguments).await?;
+        self.device = Some(device.clone());
+        if self.is_shared {
+            LOSETUP.run(&["--direct-io=on", &device]).await?;
+            let says = format!("/sys/block/{}/loop/dio", device.trim_start_matches("/dev/"));
+            if std::fs::read_to_string(&says).ok().is_none_or(|says| says.trim() != "1") {
+                return Err(Error::CannotUse(format!(
+                    "{device} keeps what it reads in memory ({says}), so it would not be seen that \
+                     another client has the disk of this site mounted"
+                )));
+            }
+        }
         Ok(())
     }
 
@@ -83,7 +93,8 @@ impl Stack {
     /// # Errors
     /// [`Error::Usage`] if there is something else on it.
     pub async fn make_ext4(&self) -> Result<()> {
-        match self.look().await? {
+        let found = self.look().await?;
+        match (found.has_ext4, found.is_empty) {
             (true, _) => {
                 say_error!("there is an ext4 file system on it already, which stays as it is");
                 return Ok(());
@@ -103,12 +114,11 @@ impl Stack {
         MKFS.run(&arguments).await.map(drop)
     }
 
-    /// Whether there is an ext4 on the disk, and whether nothing is, as far as its ends tell.
-    async fn look(&self) -> Result<(bool, bool)> {
+    /// What is on the disk.
+    async fn look(&self) -> Result<Found> {
         let device = self.device()?.to_owned();
-        let look = move || Ok((has_ext4(&device)?, ends_are_empty(&device)?));
-        let look = tokio::task::spawn_blocking(look).await;
-        let found: std::io::Result<(bool, bool)> = look.map_err(|e| Error::Bug(e.to_string()))?;
+        let look = tokio::task::spawn_blocking(move || found_on(&device)).await;
+        let found = look.map_err(|e| Error::Bug(e.to_string()))?;
         found.map_err(|e| Error::CannotUse(format!("cannot read the disk: {e}")))
     }
 
@@ -118,6 +128,9 @@ impl Stack {
     /// [`Error::Usage`] if nothing is on it yet; [`Error::CannotUse`] with what the kernel said.
     pub async fn mount(&mut self, mount_point: &Path) -> Result<()> {
         let device = self.device()?.to_owned();
+        if self.is_shared {
+            self.tell_of_others().await?;
+        }
         // A read must not become a write because somebody notes when it was.
         let arguments =
             ["-o".as_ref(), "noatime".as_ref(), device.as_ref(), mount_point.as_os_str()];
@@ -130,7 +143,8 @@ impl Stack {
 
     /// Why it was not mounted, and what to do.
     async fn not_mounted(&self, error: Error) -> Error {
-        if let Ok((false, true)) = self.look().await {
+        let found = self.look().await;
+        if found.is_ok_and(|found| !found.has_ext4 && found.is_empty) {
             let nothing =
                 "nothing is on this disk yet; say --mkfs ext4 to make a file system on it";
             return Error::Usage(nothing.into());
@@ -138,12 +152,30 @@ impl Stack {
         match error {
             Error::CannotUse(why) if self.is_shared && why.contains("busy") => {
                 Error::CannotUse(format!(
-                    "another client of this site has the file system mounted, or had it a moment \
-                     ago; unmount it there. If that machine is off, try again in a minute ({why})"
+                    "does another client of this site have the file system mounted? Unmount it \
+                     there ({why})"
                 ))
             }
             error => error,
         }
+    }
+
+    /// Says what is done so that no two clients mount the disk of a site at once, or that nothing
+    /// is.
+    async fn tell_of_others(&self) -> Result<()> {
+        let found = self.look().await?;
+        match (found.has_ext4, found.has_mmp) {
+            (true, true) => say_error!(
+                "looking whether another client has it mounted: up to a minute, if it was not \
+                 unmounted"
+            ),
+            (true, false) => say_error!(
+                "this file system was made without protection against two clients that mount it at \
+                 once, which destroys it: see that no other does (docs/site.md)"
+            ),
+            (false, _) => {}
+        }
+        Ok(())
     }
 
     /// Completes when the disk is gone: nothing can be read or written any more.
@@ -251,15 +283,26 @@ fn ends_are_empty(device: &str) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether a disk says of itself that it has an ext4: by the number of the superblock, and by
-/// extents, which its forerunners have not.
-fn has_ext4(device: &str) -> std::io::Result<bool> {
+/// What is on a disk.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    /// It says of itself that it has an ext4: by the number of the superblock, and by extents,
+    /// which its forerunners have not.
+    has_ext4: bool,
+    /// That is protected against several mounts.
+    has_mmp: bool,
+    /// Nothing, as far as its ends tell.
+    is_empty: bool,
+}
+
+fn found_on(device: &str) -> io::Result<Found> {
     let mut disk = File::open(device)?;
     disk.seek(SeekFrom::Start(SUPERBLOCK_AT))?;
     let mut superblock = Vec::new();
     disk.take(SUPERBLOCK_BYTES).read_to_end(&mut superblock)?;
     let has = |at: usize, bits: u8| superblock.get(at).is_some_and(|byte| byte & bits == bits);
-    Ok(superblock.get(0x38..0x3A) == Some(&EXT_MAGIC) && has(0x60, EXTENTS))
+    let has_ext4 = superblock.get(0x38..0x3A) == Some(&EXT_MAGIC) && has(0x60, EXTENTS);
+    Ok(Found { has_ext4, has_mmp: has(0x61, MMP), is_empty: ends_are_empty(device)? })
 }
 
 const SUPERBLOCK_AT: u64 = 1024;
@@ -267,6 +310,7 @@ const SUPERBLOCK_BYTES: u64 = 1024;
 const EXT_MAGIC: [u8; 2] = [0x53, 0xEF];
 /// Among the features that whoever mounts it must know.
 const EXTENTS: u8 = 0x40;
+const MMP: u8 = 0x01;
 
 #[cfg(test)]
 mod tests {
@@ -280,12 +324,12 @@ mod tests {
             let mut bytes = vec![0; 4096];
             at.iter().for_each(|&(at, byte)| bytes[1024 + at] = byte);
             std::fs::write(&disk, bytes).unwrap();
-            has_ext4(disk.to_str().unwrap()).unwrap()
+            found_on(disk.to_str().unwrap()).unwrap().has_ext4
         };
         assert!(is_known(&[(0x38, 0x53), (0x39, 0xEF), (0x60, 0xC2)]));
         assert!(!is_known(&[(0x38, 0x53), (0x39, 0xEF), (0x60, 0x02)]), "an ext2");
         assert!(!is_known(&[(0x38, 0x53), (0x60, 0x40)]) && !is_known(&[]));
         std::fs::write(&disk, "short").unwrap();
-        assert!(!has_ext4(disk.to_str().unwrap()).unwrap());
+        assert!(!found_on(disk.to_str().unwrap()).unwrap().has_ext4);
     }
 }

@@ -40,7 +40,8 @@ impl Tool {
     /// As [`Tool::path`].
     pub fn command<A: AsRef<std::ffi::OsStr>>(self, arguments: &[A]) -> Result<Command> {
         let mut command = Command::new(self.path()?);
-        command.args(arguments).stdin(Stdio::null()).process_group(0);
+        // What they say is read here, too.
+        command.args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).process_group(0);
         Ok(command)
     }
 
