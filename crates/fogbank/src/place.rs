@@ -200,7 +200,7 @@ impl Place {
         let url = self.store_url();
         let tenant = |url: &str| Address::parse(url.trim()).map(|of| (of.place, of.tenant)).ok();
         let is_none = !across_a_link(&url);
-        let is = |other: &str| !is_none && tenant(&url) == tenant(other);
+        let is = |other: &str| tenant(&url).is_some_and(|of| tenant(other) == Some(of));
         let is_second = is(&noted);
         let given = self.second_store.as_deref();
         let is_both = given.is_some_and(is);
@@ -212,6 +212,14 @@ impl Place {
                 "--store and --second-store name one tenant, {url}, and the volume in {} lies in \
                  two clouds: say where each of them is",
                 self.data.display()
+            )));
+        }
+        if is_second && given.is_some() {
+            return Err(Error::Usage(format!(
+                "{url} is the second cloud of the volume in {}, so --store and --second-store are \
+                 swapped; if the clouds have changed places, delete {}",
+                self.data.display(),
+                file.display()
             )));
         }
         let which = if is_second { "is the second" } else { "is none of them" };

@@ -392,7 +392,7 @@ async fn what_is_missing_or_swapped_is_told_with_what_to_do() {
     }
     let second_store = Some(clouds[0].url());
     let told = refused(&Place { second_store, ..of(Some(clouds[1].url())) }).await;
-    assert!(matches!(&told, Error::Usage(why) if why.contains("is the second")), "{told:?}");
+    assert!(matches!(&told, Error::Usage(why) if why.contains("are swapped")), "{told:?}");
     // 2. A file is not there.
     for name in ["cloud-keys", "second-store"] {
         let (file, away) = (place.data.join("proxy").join(name), folder.path().join("away"));
