@@ -354,7 +354,7 @@ fn a_site_that_is_made_of_another_and_stopped_says_how_it_goes_on() {
     for (command, data, old) in [(&restore[..], "two", false), (&rotate[..], "three", true)] {
         let said = interrupted(folder, command, begun(data));
         assert!(said.contains("the same command begins it anew"), "{said}");
-        assert_eq!(said.contains("start the clients of the old one"), old, "{said}");
+        assert_eq!(said.contains("no client starts at the old site"), old, "{said}");
         done(folder, command);
         done(folder, &["site", "verify", "--data", data]);
     }

@@ -1,15 +1,16 @@
 //! Who comes to work where a site has moved ends, however long ago that was said; until somebody
 //! says that nothing came of it.
 
-use std::time::Duration;
-
 use fogbank_durable::shared::{Coming, SiteParameters};
+use fogbank_env::Nanos;
 use fogbank_oram::{Access, Address, Error, ImmediateEngine};
 
 use crate::far::Far;
 use crate::leaving::{LINK, SITE};
 
 const EPOCH: u64 = 8;
+/// Between two queries, in which epochs are closed.
+const PAUSE: Nanos = 200_000_000;
 const SMALL: SiteParameters =
     SiteParameters { blocks: 64, epoch: EPOCH as u32, draw: 4, public_ms: 100, ..SITE };
 
@@ -18,7 +19,7 @@ async fn asks(server: &mut Far, coming: Coming, queries: u64) {
     let engine = server.join_as(LINK, coming).await.engine;
     for query in 0..queries {
         engine.submit(Address(query as u32 % SMALL.blocks), Access::Read).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        server.clock.sleep_until(server.clock.now() + PAUSE).await;
     }
     engine.close().await.unwrap();
 }
