@@ -191,7 +191,7 @@ async fn lives(seeds: std::ops::Range<u64>) {
         assert!(answered > 50, "{seed}: {answered}");
         let (slots, again) = world.touches.count().unwrap();
         println!("seed {seed}: {slots} slots, {again} touches again");
-        assert!(slots > 200, "{slots}");
+        assert!(slots > 100, "{slots}"); // of thousands of lives one was seen with 192
     }
 }
 
