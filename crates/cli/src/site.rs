@@ -152,7 +152,7 @@ async fn serve(args: SiteServeArgs) -> Result<()> {
     say_error!("serving {} of a site at {at}", disk.size());
     tell("secret", format_args!("{} (shared by all clients: keep it)", client.key().display()));
     tell("seen by all", "how many queries each client asks and when, not what for");
-    tell_next(&uri, Some(client.data()));
+    tell_next(&uri, true);
     serve_disk(disk, listener, signal).await
 }
 

@@ -5,7 +5,7 @@
 //! the volume is closed after the last reply has left, so what was acknowledged is kept.
 
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use fogbank::args::{VolumeCreateArgs, VolumeServeArgs};
 use fogbank::schedule::rest_seen;
@@ -167,7 +167,7 @@ fn greet(volume: &Volume, place: &Place, listener: &Listener, flow: Flow) -> Res
     if let Some(after) = flow.rest_after {
         tell("schedule", rest_seen(after));
     }
-    tell_next(&uri, None);
+    tell_next(&uri, false);
     Ok(())
 }
 
@@ -185,21 +185,13 @@ pub fn served_at(listener: &Listener) -> (String, String) {
     }
 }
 
-/// What to type next at a disk that is served there. Of the site of a client in `data` others have
-/// it, too: what mounts it has to see whether they do.
-pub fn tell_next(uri: &str, data: Option<&Path>) {
+/// What to type next at a disk that is served there, which others may have, too.
+pub fn tell_next(uri: &str, is_shared: bool) {
     let uri = quoted(uri);
+    let alone = if is_shared { "     one client at a time: fogbank mount sees to it" } else { "" };
     tell("next", format_args!("nbdinfo {uri}"));
-    match data {
-        Some(data) => {
-            let data = quoted(data);
-            tell("to mount it", format_args!("stop this; fogbank mount {data} FOLDER     as root"));
-        }
-        None => {
-            tell("or", format_args!("nbdfuse DIR/disk {uri} &"));
-            tell("then", "mount -o loop DIR/disk MOUNTPOINT");
-        }
-    }
+    tell("or", format_args!("nbdfuse DIR/disk {uri} &"));
+    tell("then", format_args!("mount -o loop DIR/disk MOUNTPOINT{alone}"));
     tell("stop", "Ctrl-C or SIGTERM; unmount before");
 }
 
