@@ -25,6 +25,7 @@ mod resp;
 mod server;
 mod site;
 mod source_tree;
+mod two_clients;
 mod two_clouds;
 mod two_mounts;
 

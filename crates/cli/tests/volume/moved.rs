@@ -2,7 +2,8 @@
 //! nothing that it was told to be kept stays behind.
 
 use crate::client::{BLOCK, Client};
-use crate::server::{Server, free_port};
+use crate::server::Server;
+use crate::two_clients::{TwoClients, done};
 use crate::{fogbank, said};
 
 /// Another proxy, or another place, has what was served.
@@ -10,26 +11,13 @@ const ELSEWHERE: i32 = 78;
 
 #[test]
 fn who_is_at_work_when_a_site_moves_ends_and_is_told_why() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    let shown = |name: &str| at(name).display().to_string();
-    let done = |words: &[&str]| {
-        let told = fogbank(words);
-        assert!(told.status.success(), "{words:?}: {}", said(&told));
-        said(&told)
-    };
-    let (data, port) = (at("cloud"), free_port());
-    let (store, to) = (Server::cloud_tenant(&data, port), format!("file://{}", shown("next")));
-    let _cloud = Server::cloud(&data, port);
-    done(&["site", "create", "--data", &shown("one"), "--size", "1MiB", "--store", &store]);
+    let site = TwoClients::new("1MiB");
+    let (at, shown) = (|name: &str| site.at(name), |name: &str| site.shown(name));
+    let to = format!("file://{}", shown("next"));
     // Before anybody has opened it, and before an epoch is over, words say so.
     let told = done(&["site", "status", "--data", &shown("one")]);
-    let id = told.lines().find_map(|line| line.strip_prefix("site ")).unwrap().to_owned();
     let seen = told.lines().find(|line| line.contains("seen here")).unwrap();
     assert!(!seen.contains("epoch 0") && seen.contains("as it was made"), "{seen}");
-    let key = shown("one/proxy/key");
-    let join = ["--data", &shown("two"), "--id", &id, "--key", &key, "--store", &store];
-    done(&[&["site", "join"][..], &join].concat());
     let mut two = Server::try_site(&at("two"), &at("socket"), &[]).unwrap();
     let mut client = Client::connect(&at("socket")).unwrap();
     for cookie in 0..5 {
@@ -37,7 +25,7 @@ fn who_is_at_work_when_a_site_moves_ends_and_is_told_why() {
         assert_eq!(client.reply().unwrap(), cookie);
     }
     // A mistake in what names the new place is told before anybody is told to end.
-    let mistyped = store.replace("/test?", "/nobody?");
+    let mistyped = site.store.replace("/test?", "/nobody?");
     let wrong = ["--data", &shown("one"), "--to", &shown("moved"), "--to-store", &mistyped];
     let told = fogbank(&[&["site", "rotate-key"][..], &wrong].concat());
     assert_eq!(told.status.code(), Some(64), "{}", said(&told));

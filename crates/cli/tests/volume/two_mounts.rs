@@ -2,7 +2,8 @@
 //! destroy it.
 
 use crate::can_mount::can_mount;
-use crate::server::{Server, free_port};
+use crate::server::Server;
+use crate::two_clients::TwoClients;
 use crate::{fogbank, said};
 
 /// What was typed is a mistake.
@@ -13,24 +14,9 @@ fn a_file_system_of_a_site_is_mounted_by_one_client_at_a_time() {
     if !can_mount() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    let shown = |name: &str| at(name).display().to_string();
-    let done = |words: &[&str]| {
-        let told = fogbank(words);
-        assert!(told.status.success(), "{words:?}: {}", said(&told));
-        said(&told)
-    };
-    let (cloud, port) = (at("cloud"), free_port());
-    let store = Server::cloud_tenant(&cloud, port);
-    let _cloud = Server::cloud(&cloud, port);
-    done(&["site", "create", "--data", &shown("one"), "--size", "16MiB", "--store", &store]);
-    let told = done(&["site", "status", "--data", &shown("one")]);
-    let id = told.lines().find_map(|line| line.strip_prefix("site ")).unwrap().to_owned();
-    let key = shown("one/proxy/key");
-    let join = ["--data", &shown("two"), "--id", &id, "--key", &key, "--store", &store];
-    done(&[&["site", "join"][..], &join].concat());
-    let places = ["first", "second"].map(&at);
+    let site = TwoClients::new("16MiB");
+    let (at, shown) = (|name: &str| site.at(name), |name: &str| site.shown(name));
+    let places = ["first", "second"].map(at);
     places.iter().for_each(|place| std::fs::create_dir(place).unwrap());
     // What has no file system yet is not mounted, and told what to do.
     let told = fogbank(&["mount", &shown("one"), &shown("first")]);
