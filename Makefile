@@ -5,6 +5,8 @@ CARGO ?= cargo
 # features that they have in other builds, and are not built again.
 CANARIES = --workspace --locked --features fogbank-sim/canaries
 CANARY_TESTS = $(addprefix --test ,scenes canaries audit lives tao partition)
+# Those of programs whose other tests have nothing to do with what leaks, by parts of their names.
+LEAKS = leak a_nonce_by_place a_copy_that_is_served without_a_time_out
 DATA ?= fogbank-data
 
 .PHONY: run build test test-canaries test-long test-dynamodb check format lints audit departures bench fuzz sim setup setup-tests
@@ -24,6 +26,7 @@ test: setup format ## everything CI runs
 
 test-canaries: setup
 	$(CARGO) test $(CANARIES) $(CANARY_TESTS) --no-fail-fast
+	$(CARGO) test $(CANARIES) --test immediate --test site --no-fail-fast -- $(LEAKS)
 
 test-long: test test-dynamodb ## what takes too long for every change; run before an issue is closed
 	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 FOGBANK_KILL_SECONDS=600 FOGBANK_PLUGS=50 \
