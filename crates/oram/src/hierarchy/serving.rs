@@ -206,8 +206,11 @@ impl Serving {
             Event::Closes => self.state.is_closing = true,
             Event::Heard(Heard::Entry(place, entry, stored)) => {
                 if entry.session == self.site.session() {
-                    // A copy of this process goes on as the same session.
-                    if self.state.sent.remove(&entry.turn) != Some(stored) {
+                    // A copy of this process goes on as the same session, unless it is an entry
+                    // that was heard before: that is the log's doing, and told as such.
+                    let last = self.client.follower().sessions.last_of(entry.session);
+                    let was_heard = last.is_some_and(|last| entry.turn <= last.turn);
+                    if self.state.sent.remove(&entry.turn) != Some(stored) && !was_heard {
                         return Err(Error::Fenced);
                     }
                     self.state.appended.remove(&place);

@@ -10,6 +10,7 @@ mod image;
 mod leaving;
 mod ledger;
 mod left;
+mod liars;
 mod lies;
 mod moved;
 mod pace;
