@@ -10,7 +10,8 @@
 //! 4. *Seen*: a process keeps what it has seen on its own disk ([`SeenRegister`]), before it does
 //!    what another history must not make it do again.
 //!
-//! 5. *Compare*: two people read each other a code of what their clients have seen ([`Compared`]).
+//! 5. *Compare*: two people read each other a code of what their clients have seen ([`Compared`]);
+//!    or a register elsewhere, which all clients share, does it for them ([`Witnessed`]).
 //!
 //! # Invariants
 //! - A name is sealed with what stands under it, so no object passes for another.
@@ -29,6 +30,7 @@ mod names;
 mod seen;
 mod session;
 mod superblock;
+mod witness;
 
 pub use compare::Compared;
 pub use header::SiteParameters;
@@ -36,6 +38,7 @@ pub use names::Object;
 pub use seen::{FileSeen, MemorySeen, Seen, SeenRegister};
 pub use session::{Coming, Site};
 pub use superblock::Superblock;
+pub use witness::Witnessed;
 
 use crate::{Error, Suspicion};
 

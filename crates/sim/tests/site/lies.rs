@@ -43,7 +43,7 @@ pub async fn writes(engine: &dyn ImmediateEngine, rounds: u32) -> Result<(), Err
 }
 
 /// Whether it is told as the server's lie, and as which.
-fn is_lie(error: &Error, which: &str) -> bool {
+pub fn is_lie(error: &Error, which: &str) -> bool {
     matches!(error, Error::CloudLied(what) if what.to_string().contains(which))
 }
 

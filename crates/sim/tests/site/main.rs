@@ -18,6 +18,7 @@ mod slow;
 mod spoiled;
 mod touches;
 mod whole;
+mod witness;
 mod world;
 
 use std::collections::BTreeMap;
