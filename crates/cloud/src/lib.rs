@@ -23,6 +23,7 @@
 //! What the server sees is what a store sees, and the connections: how many, fixed, and when one is
 //! made again. This crate cannot name a key: it does not depend on the crate that holds them.
 
+mod bucket;
 mod cache;
 mod client;
 mod codec;

@@ -18,6 +18,7 @@ use fogbank_cloud::{
     identity, roster,
 };
 use fogbank_env::{Metrics, SystemClock, Visibility, cannot_listen, counted, quoted, within};
+use fogbank_objects::ObjectsUrl;
 use fogbank_pages::{Site, Sites, figures};
 use fogbank_process::{say, say_error};
 use fogbank_tls::TlsFiles;
@@ -55,7 +56,7 @@ enum TenantCommand {
     /// Say who there is, what each may keep and what it keeps.
     List(ListArgs),
     /// Delete a tenant with everything that it keeps, and the freshness registers held for it. The
-    /// server must not be running.
+    /// server must not be running. What it has in a bucket stays, and is said.
     Remove(RemoveArgs),
 }
 
@@ -155,6 +156,12 @@ struct TenantArgs {
     /// Bytes that it may keep [new tenants: 100GiB].
     #[arg(long, value_name = "SIZE", value_parser = within(limits::QUOTA))]
     bytes: Option<ByteSize>,
+    /// Where its store is, instead of in the server's folder: s3://BUCKET/PREFIX,
+    /// az://CONTAINER/PREFIX or gs://BUCKET/PREFIX, with nothing of anybody else under it. The
+    /// server that is started needs the credentials in its environment. Of a tenant that is there
+    /// it cannot be changed.
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
     /// Arrays that it may keep [new tenants: 1000].
     #[arg(long, value_name = "N", value_parser = within(limits::ARRAYS))]
     arrays: Option<usize>,
@@ -202,6 +209,7 @@ fn in_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Fai
 }
 
 fn add(args: &TenantArgs) -> Result<(), Failure> {
+    let store = args.store.as_deref().map(bucket).transpose()?;
     let (_, pin) = identity(&args.data.data, args.data.tls().as_ref()).map_err(explain)?;
     let before = roster::allowance(&args.data.data, &args.name);
     let Allowance { bytes, arrays } = before.unwrap_or(NEW_TENANTS);
@@ -209,10 +217,13 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
         bytes: args.bytes.map_or(bytes, |bytes| bytes.as_u64()),
         arrays: args.arrays.unwrap_or(arrays),
     };
-    let file = Tenants::add(&args.data.data, &args.name, allowed, pin).map_err(|e| {
+    let file = Tenants::add_at(&args.data.data, &args.name, allowed, pin, store.as_ref());
+    let failed = |e: std::io::Error| {
         let code = if e.kind() == ErrorKind::InvalidInput { USAGE } else { CANNOT };
         (format!("tenant {}: {e}", args.name), code)
-    })?;
+    };
+    let file = file.map_err(failed)?;
+    let place = roster::store_of(&args.data.data, &args.name).map_err(failed)?;
     say!("tenant       {} (at most {})", args.name, words(&allowed));
     match before {
         None => {}
@@ -229,6 +240,9 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
                      count",
             }
         ),
+    }
+    if let Some(place) = place {
+        say!("store        {place} (the server needs the bucket's credentials in its environment)");
     }
     say!("credentials  {} (a secret: token and pin)", file.display());
     say!("next         copy that file to the proxy, mode 0600, then one of:");
@@ -247,6 +261,17 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The place of a tenant's store, as it was typed.
+fn bucket(typed: &str) -> Result<ObjectsUrl, Failure> {
+    typed.parse().map_err(|e| {
+        let why = format!(
+            "--store {typed}: {e}; give s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or \
+             gs://BUCKET/PREFIX, or leave --store out: then it is in the server's folder"
+        );
+        (why, USAGE)
+    })
+}
+
 const NEW_TENANTS: Allowance = Allowance { bytes: 100 << 30, arrays: 1000 };
 
 fn words(allowed: &Allowance) -> String {
@@ -262,23 +287,46 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
     }
     for listed in all {
         let allowed = listed.allowed.as_ref().map_or("a quota that cannot be read".into(), words);
-        say!("{:<32} {} on disk of at most {allowed}", listed.name, ByteSize::b(listed.bytes));
+        match listed.store {
+            None => {
+                let bytes = ByteSize::b(listed.bytes);
+                say!("{:<32} {bytes} on disk of at most {allowed}", listed.name);
+            }
+            Some(store) => {
+                say!("{:<32} at {store}, not counted here, at most {allowed}", listed.name);
+            }
+        }
     }
     Ok(())
 }
 
 fn remove(args: &RemoveArgs) -> Result<(), Failure> {
     let name = &args.name;
+    let store = roster::store_of(&args.data, name);
+    let store = store.map_err(|e| (format!("tenant {name}: {e}"), CANNOT))?;
     if !args.delete_its_data {
-        let why = "everything that it keeps would be deleted for good; say --delete-its-data if \
-            you mean that";
+        let why = match store {
+            None => "everything that it keeps".to_owned(),
+            Some(store) => format!(
+                "its token and the file by which this server signs for it (not its objects at \
+                 {store}, which stay)"
+            ),
+        };
+        let why =
+            format!("{why} would be deleted for good; say --delete-its-data if you mean that");
         return Err((format!("tenant {name}: {why}"), USAGE));
     }
     roster::remove(&args.data, name).map_err(|e| {
         let code = if e.kind() == ErrorKind::NotFound { USAGE } else { CANNOT };
         (format!("tenant {name}: {e}"), code)
     })?;
-    say!("tenant       {name} is gone, with everything that it kept");
+    match store {
+        None => say!("tenant       {name} is gone, with everything that it kept"),
+        Some(store) => {
+            say!("tenant       {name} is gone from this server");
+            say!("its objects  stay at {store}: delete them with the provider's own tools");
+        }
+    }
     Ok(())
 }
 
@@ -399,7 +447,7 @@ fn address(flag: &str, given: &str) -> Result<SocketAddr, Failure> {
 }
 
 fn explain(error: ServerError) -> Failure {
-    let is_mistake = matches!(error, ServerError::Recorded(_));
+    let is_mistake = matches!(error, ServerError::Recorded(_) | ServerError::InBucket { .. });
     (error.to_string(), if is_mistake { USAGE } else { CANNOT })
 }
 

@@ -90,12 +90,14 @@ impl Kept {
 
 impl<S: Store> Quota<S> {
     /// Counts what `inner` holds in `arrays` and as blobs, and holds it to `allowed` from then on.
+    /// Blobs whose bytes nobody told are read for that.
     ///
     /// # Errors
     /// Those of `inner`.
     pub async fn new(
         inner: S,
         arrays: Vec<(ArrayId, ArrayShape)>,
+        blobs: Option<Vec<(String, u64)>>,
         allowed: Allowance,
     ) -> Result<Self> {
         let mut used = Used::default();
@@ -103,10 +105,19 @@ impl<S: Store> Quota<S> {
             let versions_max = inner.list_chunks(array).await?.len() as u64;
             used.arrays.insert(array, Kept { shape, versions_max, fewer: false });
         }
-        for name in inner.blob_list("").await? {
-            if let Some((data, _)) = inner.blob_get(&name).await? {
-                used.keep_blob(&name, blob_bytes(&name, data.len()));
+        let blobs = match blobs {
+            Some(blobs) => blobs,
+            None => {
+                let mut read = Vec::new();
+                for name in inner.blob_list("").await? {
+                    let found = inner.blob_get(&name).await?;
+                    read.extend(found.map(|(data, _)| (name, data.len() as u64)));
+                }
+                read
             }
+        };
+        for (name, bytes) in blobs {
+            used.keep_blob(&name, blob_bytes(&name, bytes as usize));
         }
         Ok(Self { inner, allowed, used: Mutex::new(used), counting: RwLock::new(()) })
     }
@@ -335,7 +346,7 @@ mod tests {
     use super::*;
 
     async fn quota(bytes: u64, arrays: usize) -> Quota<MemoryStore> {
-        Quota::new(MemoryStore::new(), Vec::new(), Allowance { bytes, arrays }).await.unwrap()
+        Quota::new(MemoryStore::new(), Vec::new(), None, Allowance { bytes, arrays }).await.unwrap()
     }
 
     fn writes(chunks: std::ops::Range<u32>, version: u64) -> Vec<ChunkWrite> {
@@ -407,7 +418,7 @@ mod tests {
         store.write_chunks(writes(0..9, 1)).await.unwrap();
         let arrays = store.arrays();
         let allowed = Allowance { bytes: 10_000, arrays: 9 };
-        let store = Quota::new(store, arrays, allowed).await.unwrap();
+        let store = Quota::new(store, arrays, None, allowed).await.unwrap();
         assert_eq!(store.used_bytes(), 9000);
         store.write_chunks(writes(9..10, 1)).await.unwrap();
         assert!(store.write_chunks(writes(10..11, 1)).await.is_err());

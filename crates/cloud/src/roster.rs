@@ -11,7 +11,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use fogbank_env::FolderLock;
+use fogbank_objects::ObjectsUrl;
 
+use crate::bucket;
 use crate::quota::Allowance;
 use crate::tenant::{is_name, read_quota};
 
@@ -24,6 +26,8 @@ pub struct Listed {
     pub allowed: Option<Allowance>,
     /// Bytes of its files.
     pub bytes: u64,
+    /// The bucket in which it keeps what it keeps, if that is not in those files.
+    pub store: Option<ObjectsUrl>,
 }
 
 /// All tenants of the server in `data`, by name. Changes nothing; a server may be running.
@@ -41,11 +45,20 @@ pub fn list(data: &Path) -> io::Result<Vec<Listed>> {
         let name = entry.file_name().into_string().unwrap_or_default();
         if is_name(&name) && entry.path().join("token").exists() {
             let allowed = read_quota(&entry.path().join("quota")).ok();
-            found.push(Listed { name, allowed, bytes: bytes_of(&entry.path())? });
+            let (bytes, store) = (bytes_of(&entry.path())?, bucket::noted(&entry.path())?);
+            found.push(Listed { name, allowed, bytes, store });
         }
     }
     found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     Ok(found)
+}
+
+/// The bucket in which the tenant `name` keeps what it keeps, if that is one.
+///
+/// # Errors
+/// As the system says.
+pub fn store_of(data: &Path, name: &str) -> io::Result<Option<ObjectsUrl>> {
+    if is_name(name) { bucket::noted(&data.join("tenants").join(name)) } else { Ok(None) }
 }
 
 /// What the tenant `name` may keep, if it is there.
@@ -63,7 +76,7 @@ pub fn is_served(data: &Path) -> io::Result<bool> {
     Ok(data.exists() && FolderLock::take(data)?.is_none())
 }
 
-/// Deletes the tenant `name` with everything that it keeps.
+/// Deletes the tenant `name` with everything that it keeps here. What it has in a bucket stays.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] if there is none, [`ErrorKind::ResourceBusy`] if a server runs; else as

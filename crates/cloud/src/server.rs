@@ -26,6 +26,7 @@ use std::time::Duration;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use fogbank_env::{Clock, FolderLock, Metrics, Mutex, Nanos, Purpose, Randomness, by};
 use fogbank_mix::KeptRoom;
+use fogbank_objects::{Environment, ObjectsUrl};
 use fogbank_peer::{Desks, PeerAddress, write_address};
 use fogbank_store::{PlaceHashing, StoreError};
 use fogbank_tls::{Pin, TlsFiles};
@@ -43,6 +44,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::server::Grpc;
 
+use crate::bucket;
 use crate::codec::Pieces;
 use crate::figures::Figures;
 use crate::log;
@@ -61,6 +63,17 @@ pub enum ServerError {
     /// What was recorded before is there.
     #[error("{0} is there already, and may hold traces; choose a new folder for --record")]
     Recorded(PathBuf),
+    /// A tenant has its store in a bucket, and all are to be in memory.
+    #[error(
+        "tenant {tenant} has its store at {store}, which no server with --memory serves: leave \
+         --memory out, or choose another --data"
+    )]
+    InBucket {
+        /// Which.
+        tenant: String,
+        /// Where.
+        store: ObjectsUrl,
+    },
     /// A file or the folder cannot be used.
     #[error("{path}: {source}")]
     File {
@@ -110,6 +123,8 @@ pub struct ServerSettings {
     pub record: Option<PathBuf>,
     /// What lies over the stores of tenants: nothing, unless somebody measures.
     pub overlay: Option<Arc<dyn Overlay>>,
+    /// The credentials for the buckets of tenants that have one.
+    pub environment: Environment,
 }
 
 impl ServerSettings {
@@ -128,6 +143,7 @@ impl ServerSettings {
             mixes_with: Vec::new(),
             record: None,
             overlay: None,
+            environment: Environment::of_process(),
         }
     }
 }
@@ -188,6 +204,12 @@ impl CloudServer {
         let fault = |source| ServerError::File { path: settings.data.clone(), source };
         let (files, pin) = identity(&settings.data, settings.tls.as_ref())?;
         let lock = lock(&settings.data)?;
+        let in_buckets = bucket::all(&settings.data).map_err(fault)?;
+        if let (Keeping::Memory, Some((tenant, store))) =
+            (settings.keeping, in_buckets.into_iter().next())
+        {
+            return Err(ServerError::InBucket { tenant, store });
+        }
         let tls = fogbank_tls::acceptor(&files, &["h2"])?;
         let random = Randomness::from_seed(fogbank_tls::fresh_seed().map_err(fault)?);
         let hashing = PlaceHashing::keyed(&mut random.stream(Purpose::Incarnation));
@@ -197,7 +219,16 @@ impl CloudServer {
         let connections = Pool::new(settings.connections_max as u64);
         let (memory_of, overlay) = (memory.clone(), settings.overlay.clone());
         let kept = KeptRoom::new(settings.kept_bytes_max);
-        let common = Common { hashing, memory: memory_of, connections, kept, overlay };
+        let (environment, clock_of) = (settings.environment, clock.clone());
+        let common = Common {
+            hashing,
+            memory: memory_of,
+            connections,
+            kept,
+            overlay,
+            environment,
+            clock: clock_of,
+        };
         let tenants = Tenants::new(&settings.data, settings.keeping, settings.share, common);
         let found = tenants.announce(pin).map_err(fault)?;
         let address = socket.local_addr().map_err(fault)?;

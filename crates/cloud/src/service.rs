@@ -21,7 +21,9 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use fogbank_env::{Clock, Nanos, by};
-use fogbank_store::{Call, Cell, CellReads, ChunkName, Operation, Reply, Store, StoreError};
+use fogbank_store::{
+    Call, Cell, CellReads, ChunkName, Operation, Reply, Store, StoreError, read_xor_or_fold,
+};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::server::StreamingService;
@@ -348,16 +350,14 @@ impl Desk {
         Ok(())
     }
 
-    /// A portion of groups at a time. Groups that do not cut the reads in order are left to the
+    /// A portion of groups at a time, combined here where the store does not, as in a bucket. Groups that do not cut the reads in order are left to the
     /// store to refuse, which it does before it reads.
     async fn xor(&self, reads: &CellReads, groups: &[u32], out: &Out) -> Result<(), Status> {
-        let Some(xor) = self.tenant.store.xor() else {
-            return Err(Status::invalid_argument("this store offers no XOR"));
-        };
+        let store = &*self.tenant.store;
         let ordered =
             groups.is_sorted() && groups.last().map_or(0, |end| *end as usize) == reads.len();
         if !ordered {
-            let refused = xor.read_xor(reads, groups).await.map_err(status)?;
+            let refused = read_xor_or_fold(store, reads, groups).await.map_err(status)?;
             return out.reply(Reply::Cells(refused)).await;
         }
         let (mut group, mut at) = (0, 0);
@@ -375,7 +375,8 @@ impl Desk {
                 ends.push(portion.len() as u32);
                 group += 1;
             }
-            let cells: Vec<Cell> = xor.read_xor(&portion, &ends).await.map_err(status)?;
+            let cells: Vec<Cell> =
+                read_xor_or_fold(store, &portion, &ends).await.map_err(status)?;
             out.reply(Reply::Cells(cells)).await?;
         }
         Ok(())

@@ -7,6 +7,7 @@
 //! DATA/tenants/NAME/quota          bytes=N and arrays=N, a line each
 //! DATA/tenants/NAME/credentials    what the client needs: token and pin      0600, at every start
 //! DATA/tenants/NAME/store/         what it keeps (`fogbank_store::FileStore`)
+//! DATA/tenants/NAME/store-url      instead of that, the bucket in which it keeps it (`bucket`)
 //! DATA/tenants/NAME/registers/     freshness registers held for it (`fogbank_peer`), if that is asked for
 //! DATA/tenants/NAME/register       the line for the proxy of where they are        0600, at every start
 //! ```
@@ -25,6 +26,7 @@ use fogbank_env::{Clock, Mutex, Nanos, compute, write_secret};
 use fogbank_mix::server::MixServer;
 use fogbank_mix::signed::Signer;
 use fogbank_mix::{Elsewhere, KeptRoom, Seed};
+use fogbank_objects::{Environment, ObjectsUrl};
 use fogbank_peer::Desk;
 use fogbank_store::{
     ArrayId, ArrayShape, FileOptions, FileStore, MemoryStore, PlaceHashing, Result, Store,
@@ -33,6 +35,7 @@ use fogbank_store::{
 use fogbank_tls::{Pin, Token};
 use tokio::sync::{OnceCell, Semaphore};
 
+use crate::bucket;
 use crate::cache::TopCache;
 use crate::credentials::Credentials;
 use crate::log::TenantLog;
@@ -70,9 +73,9 @@ impl Default for Share {
 /// Where tenants keep what they keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeping {
-    /// In their folders.
+    /// In their folders, or in the buckets that these name.
     Disk,
-    /// Until the server ends.
+    /// Until the server ends. A tenant with a bucket is not opened.
     Memory,
 }
 
@@ -86,7 +89,7 @@ pub trait Overlay: std::fmt::Debug + Send + Sync {
 }
 
 /// What all tenants share.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Common {
     /// How the places of chunks are hashed. Tenants choose them, so it is to be keyed.
     pub hashing: PlaceHashing,
@@ -98,6 +101,10 @@ pub struct Common {
     pub kept: Arc<KeptRoom>,
     /// What lies over their stores, if anything does.
     pub overlay: Option<Arc<dyn Overlay>>,
+    /// The credentials for the buckets of those that have one.
+    pub environment: Environment,
+    /// By which what a bucket did not answer is asked again.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// One tenant, open.
@@ -134,10 +141,15 @@ pub struct Tenant {
 /// All tenants of a server.
 pub struct Tenants {
     folder: PathBuf,
+    opener: Arc<Opener>,
+    known: Mutex<BTreeMap<String, Arc<Known>>>,
+}
+
+/// What opens tenants, and goes on with it when whoever asked has gone.
+struct Opener {
     keeping: Keeping,
     share: Share,
     common: Common,
-    known: Mutex<BTreeMap<String, Arc<Known>>>,
 }
 
 /// A tenant that is there, whether open or not.
@@ -150,7 +162,8 @@ struct Known {
 impl Tenants {
     /// Those under `data`.
     pub fn new(data: &Path, keeping: Keeping, share: Share, common: Common) -> Self {
-        Self { folder: data.join("tenants"), keeping, share, common, known: Mutex::default() }
+        let opener = Arc::new(Opener { keeping, share, common });
+        Self { folder: data.join("tenants"), opener, known: Mutex::default() }
     }
 
     /// Makes a tenant, or gives one that is there another quota. Whoever is connected keeps the old
@@ -159,12 +172,31 @@ impl Tenants {
     /// # Errors
     /// As the system says; [`ErrorKind::InvalidInput`] for a name that cannot be.
     pub fn add(data: &Path, name: &str, allowed: Allowance, pin: Pin) -> io::Result<PathBuf> {
+        Self::add_at(data, name, allowed, pin, None)
+    }
+
+    /// The same of one whose store is in a bucket; `None` leaves it where it is.
+    ///
+    /// # Errors
+    /// As [`Tenants::add`]; [`ErrorKind::InvalidInput`] also if it has another place, or another
+    /// tenant has that one.
+    pub fn add_at(
+        data: &Path,
+        name: &str,
+        allowed: Allowance,
+        pin: Pin,
+        store: Option<&ObjectsUrl>,
+    ) -> io::Result<PathBuf> {
         if !is_name(name) {
             let why = "a tenant's name is 1 to 32 of a-z, 0-9 and -";
             return Err(io::Error::new(ErrorKind::InvalidInput, why));
         }
         let folder = data.join("tenants").join(name);
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        // Before the token, by which a tenant is there: none is ever opened in the wrong place.
+        match store {
+            Some(url) => bucket::settle(data, name, url)?,
+            None => DirBuilder::new().recursive(true).mode(0o700).create(&folder)?,
+        }
         let token = Token::load_or_create(&folder.join("token"))?;
         let Allowance { bytes, arrays } = allowed;
         write_secret(
@@ -242,8 +274,18 @@ impl Tenants {
         if !is_it {
             return Ok(None);
         }
-        let open = || async { self.open(&known.folder).await.map(Arc::new) };
-        known.open.get_or_try_init(open).await.cloned().map(Some)
+        if let Some(tenant) = known.open.get() {
+            return Ok(Some(tenant.clone()));
+        }
+        // The lists of a bucket can take longer than whoever asked waits: his next try finds it
+        // open, or goes on waiting.
+        let opener = self.opener.clone();
+        let opening = tokio::spawn(async move {
+            let open = || async { opener.open(&known.folder).await.map(Arc::new) };
+            known.open.get_or_try_init(open).await.cloned()
+        });
+        let ended = |e| StoreError::Absent(format!("the opening of the tenant ended: {e}"));
+        opening.await.map_err(ended)?.map(Some)
     }
 
     fn known(&self, name: &str) -> Option<Arc<Known>> {
@@ -264,15 +306,13 @@ impl Tenants {
         let mut known = self.known.lock();
         Ok(Some(known.entry(name.to_owned()).or_insert_with(found).clone()))
     }
+}
 
+impl Opener {
     async fn open(&self, folder: &Path) -> Result<Tenant> {
         let allowed = compute(|| read_quota(&folder.join("quota")))?;
-        let (bare, arrays) = match self.keeping {
-            Keeping::Memory => {
-                (Box::new(MemoryStore::hashed(self.common.hashing)) as Box<dyn Store>, Vec::new())
-            }
-            Keeping::Disk => compute(|| open_folder(&folder.join("store"), self.common.hashing))?,
-        };
+        let name = folder.file_name().unwrap_or_default().display().to_string();
+        let (bare, arrays, blobs) = self.bare(&name, folder).await?;
         let bare = match self.common.overlay.clone() {
             Some(overlay) => overlay.over(bare),
             None => bare,
@@ -289,16 +329,15 @@ impl Tenants {
         if !is_there && MixServer::has_volume(&*cached).await? {
             return Err(StoreError::Refused(format!(
                 "a volume of two clouds lies here, and the file by which this server signs for it \
-                 is missing: its operator has to put back tenants/{}/signing",
-                folder.file_name().unwrap_or_default().display()
+                 is missing: its operator has to put back tenants/{name}/signing"
             )));
         }
         let secret = compute(|| Token::load_or_create(&signing));
         let secret = secret.map_err(cannot)?;
         Ok(Tenant {
-            name: folder.file_name().unwrap_or_default().display().to_string(),
+            name,
             signer: Arc::new(Signer::new(&Seed::new(*secret.bytes()))),
-            store: Arc::new(Quota::new(cached, arrays, allowed).await?),
+            store: Arc::new(Quota::new(cached, arrays, blobs, allowed).await?),
             mixing: std::sync::OnceLock::new(),
             elsewhere: self.common.overlay.clone().map(|of| of.elsewhere()),
             kept: self.common.kept.clone(),
@@ -311,6 +350,30 @@ impl Tenants {
             next_call: Mutex::default(),
             share: self.share,
         })
+    }
+
+    /// Its store as it lies there, and what is in it.
+    async fn bare(&self, name: &str, folder: &Path) -> Result<(Box<dyn Store>, Arrays, Blobs)> {
+        let Common { hashing, environment, clock, .. } = &self.common;
+        let place = compute(|| bucket::noted(folder));
+        let place = place.map_err(|e| StoreError::Absent(format!("the tenant's folder: {e}")))?;
+        match (self.keeping, place) {
+            (Keeping::Memory, Some(url)) => Err(StoreError::Refused(format!(
+                "the tenant's store is at {url}, and this server keeps what is stored in memory: \
+                 its operator has to start it without --memory"
+            ))),
+            (Keeping::Memory, None) => {
+                Ok((Box::new(MemoryStore::hashed(*hashing)), Vec::new(), None))
+            }
+            (Keeping::Disk, Some(url)) => {
+                let (store, found) = bucket::open(name, &url, environment, clock).await?;
+                Ok((store, found.arrays, Some(found.blobs)))
+            }
+            (Keeping::Disk, None) => {
+                let opened = compute(|| open_folder(&folder.join("store"), *hashing));
+                opened.map(|(store, arrays)| (store, arrays, None))
+            }
+        }
     }
 }
 
@@ -354,6 +417,8 @@ impl Tenant {
 }
 
 type Arrays = Vec<(ArrayId, ArrayShape)>;
+/// With the bytes of each, where they are told without reading them.
+type Blobs = Option<Vec<(String, u64)>>;
 
 fn open_folder(folder: &Path, hashing: PlaceHashing) -> Result<(Box<dyn Store>, Arrays)> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -411,7 +476,8 @@ mod tests {
     fn common() -> Common {
         let (memory, connections) = (Pool::new(1 << 30), Pool::new(100));
         let (hashing, kept) = (PlaceHashing::default(), KeptRoom::unbounded());
-        Common { hashing, memory, connections, kept, overlay: None }
+        let (environment, clock) = (Environment::default(), Arc::new(SystemClock::new()));
+        Common { hashing, memory, connections, kept, overlay: None, environment, clock }
     }
 
     #[tokio::test(start_paused = true)]

@@ -384,10 +384,7 @@ pub fn across_a_link(url: &str) -> bool {
 }
 
 async fn open_objects(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
-    let url: ObjectsUrl = url.parse()?;
-    let environment = Environment::of_process();
-    let store = ObjectsStore::open(&url, &environment, url.options(), clock.clone()).await?;
-    Ok(Arc::new(store))
+    Ok(Arc::new(ObjectsStore::at(url, &Environment::of_process(), clock.clone()).await?))
 }
 
 #[cfg(feature = "dynamodb")]

@@ -10,7 +10,8 @@
 //!
 //! Invariant: no call goes by a shape that the cloud says. Whoever made an array knows it, and says
 //! so when it opens the store again ([`Arrays::expect`]); so the cloud does not decide how much
-//! memory a reply takes. The objects are there for `create`, which sees whether the place is taken.
+//! memory a reply takes. The objects are there for `create`, which sees whether the place is taken, and
+//! for a server that keeps stores of others, which bounds what it goes by ([`crate::found`]).
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -141,7 +142,7 @@ fn decode(bytes: &[u8]) -> Option<ArrayShape> {
     (word == ARRAY_WORD && shape.check().is_ok()).then_some(shape)
 }
 
-const FORMAT: &[u8] = b"fogbank-objects-1\n";
+pub(crate) const FORMAT: &[u8] = b"fogbank-objects-1\n";
 const ARRAY_WORD: &str = "fogbank-array-1";
 /// No format and no shape is longer.
 pub(crate) const SMALL_BYTES_MAX: u64 = 256;

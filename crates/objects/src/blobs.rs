@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use fogbank_store::shape::{BLOBS_LISTED_MAX, check_blob_name, tag};
 use fogbank_store::{BlobTag, PutCondition, PutOutcome, Result};
-use object_store::path::Path;
+use object_store::ObjectMeta;
 
 use crate::error::store_error;
 use crate::names::Names;
@@ -47,12 +47,20 @@ impl Blobs<'_> {
     }
 
     pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<String>> {
-        let parse =
-            |path: &Path| self.names.parse_blob(path).filter(|name| name.starts_with(prefix));
+        let sized = self.list_sized(prefix).await?;
+        Ok(sized.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// The same with the bytes of each.
+    pub(crate) async fn list_sized(&self, prefix: &str) -> Result<Vec<(String, u64)>> {
+        let parse = |found: &ObjectMeta| {
+            let name = self.names.parse_blob(&found.location);
+            Some((name.filter(|name| name.starts_with(prefix))?, found.size))
+        };
         let folder = self.names.blob_folder(prefix)?;
-        let mut names = self.objects.list(&folder, BLOBS_LISTED_MAX, parse).await?;
-        names.sort_unstable();
-        Ok(names)
+        let mut found = self.objects.list(&folder, BLOBS_LISTED_MAX, parse).await?;
+        found.sort_unstable();
+        Ok(found)
     }
 }
 

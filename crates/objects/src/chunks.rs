@@ -15,7 +15,7 @@ use fogbank_store::{
     ArrayId, ArrayShape, ChunkName, ChunkWrite, PlaceMap, PutCondition, Result, StoreError,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
-use object_store::path::Path;
+use object_store::ObjectMeta;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::names::{Names, SHARDS};
@@ -107,7 +107,7 @@ impl Chunks<'_> {
     pub(crate) async fn list(&self, array: ArrayId, shape: ArrayShape) -> Result<Vec<ChunkName>> {
         let names_max = of_shard(shape).listed_max();
         let shards = (0..SHARDS).map(|shard| async move {
-            let parse = |path: &Path| self.names.parse_chunk(array, path);
+            let parse = |found: &ObjectMeta| self.names.parse_chunk(array, &found.location);
             self.objects.list(&self.names.shard(array, shard)?, names_max, parse).await
         });
         let listed: Result<Vec<_>> =

@@ -56,6 +56,17 @@ impl Names {
         self.path(&format!("arrays/{:04x}", array.0))
     }
 
+    /// The folder of the shapes of all arrays.
+    pub(crate) fn array_folder(&self) -> Result<Path> {
+        self.path("arrays")
+    }
+
+    /// The array whose shape the object `path` holds; `None` if it is none.
+    pub(crate) fn parse_array(&self, path: &Path) -> Option<ArrayId> {
+        let array = ArrayId(u16::from_str_radix(path.filename()?, 16).ok()?);
+        (self.array(array).ok()? == *path).then_some(array)
+    }
+
     pub(crate) fn chunk(&self, name: ChunkName) -> Result<Path> {
         let ChunkName { array, chunk, version } = name;
         let shard = chunk % SHARDS;
@@ -149,6 +160,17 @@ mod tests {
         for foreign in ["p/chunks/001f/b/0000002a-0000010000000000", "p/chunks/001f/a/2a-1", "x"] {
             let path = Path::parse(foreign).unwrap();
             assert_eq!(names.parse_chunk(ArrayId(0x1f), &path), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn arrays_have_names_and_back() {
+        let names = Names::under("p").unwrap();
+        for array in [0, 0x1f, u16::MAX].map(ArrayId) {
+            assert_eq!(names.parse_array(&names.array(array).unwrap()), Some(array));
+        }
+        for foreign in ["p/arrays/1f", "p/arrays/001F", "p/arrays/x/001f", "q/arrays/001f"] {
+            assert_eq!(names.parse_array(&Path::parse(foreign).unwrap()), None, "{foreign}");
         }
     }
 

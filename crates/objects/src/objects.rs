@@ -14,8 +14,8 @@ use futures_util::StreamExt;
 use object_store::list::{PaginatedListOptions, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{
-    Error, GetOptions, GetRange, GetResult, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
-    PutResult, UpdateVersion,
+    Error, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
+    PutOptions, PutResult, UpdateVersion,
 };
 
 use crate::error::store_error;
@@ -177,7 +177,7 @@ impl Objects {
         &self,
         folder: &Path,
         names_max: u64,
-        parse: impl Fn(&Path) -> Option<T>,
+        parse: impl Fn(&ObjectMeta) -> Option<T>,
     ) -> Result<Vec<T>> {
         let folder = format!("{folder}/");
         let (mut parsed, mut names, mut empty_pages) = (Vec::new(), 0, 0);
@@ -194,7 +194,7 @@ impl Objects {
             };
             names += page.result.objects.len() as u64;
             empty_pages = if page.result.objects.is_empty() { empty_pages + 1 } else { 0 };
-            parsed.extend(page.result.objects.iter().filter_map(|object| parse(&object.location)));
+            parsed.extend(page.result.objects.iter().filter_map(&parse));
             let Some(next) = page.page_token else { return Ok(parsed) };
             if names >= names_max {
                 return Ok(parsed);

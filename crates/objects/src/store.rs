@@ -13,7 +13,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use tokio::sync::OnceCell;
 
-use crate::arrays::{Arrays, SMALL_BYTES_MAX, Small, Which, look};
+use crate::arrays::{Arrays, FORMAT, SMALL_BYTES_MAX, Small, Which, look};
 use crate::asked::Asked;
 use crate::blobs::Blobs;
 use crate::chunks::{Chunks, Writing};
@@ -103,6 +103,45 @@ impl ObjectsStore {
         Ok(store)
     }
 
+    /// The same of a URL as it was typed, with the options that it asks for.
+    ///
+    /// # Errors
+    /// As [`ObjectsStore::open`]; [`fogbank_store::StoreError::Caller`] for a URL that is none.
+    pub async fn at(url: &str, environment: &Environment, clock: Arc<dyn Clock>) -> Result<Self> {
+        let url: ObjectsUrl = url.parse()?;
+        Self::open(&url, environment, url.options(), clock).await
+    }
+
+    /// Tries the server if no store was made here yet, and marks the place as that of one. What has
+    /// blobs alone would be in a bucket that nobody has tried.
+    ///
+    /// # Errors
+    /// [`fogbank_store::StoreError::Refused`] if it lacks a guarantee; else as every call.
+    pub async fn make(&self) -> Result<()> {
+        if self.tried.initialized() {
+            return Ok(());
+        }
+        self.try_once().await?;
+        self.put(Which::Format, Bytes::from_static(FORMAT)).await
+    }
+
+    async fn try_once(&self) -> Result<()> {
+        let tried = self.tried.get_or_try_init(|| trial::try_out(self, || self.try_range()));
+        tried.await.copied()
+    }
+
+    pub(crate) fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
+    pub(crate) fn arrays(&self) -> &Arrays {
+        &self.arrays
+    }
+
     /// Requests sent so far, tries counted singly.
     pub fn requests(&self) -> RequestCount {
         self.requests.count()
@@ -113,7 +152,7 @@ impl ObjectsStore {
         Chunks { objects, names, options, writing }
     }
 
-    fn blobs(&self) -> Blobs<'_> {
+    pub(crate) fn blobs(&self) -> Blobs<'_> {
         Blobs { objects: &self.objects, names: &self.names }
     }
 
@@ -152,7 +191,7 @@ impl Small for ObjectsStore {
 #[async_trait]
 impl Store for ObjectsStore {
     async fn create_array(&self, array: ArrayId, shape: ArrayShape) -> Result<()> {
-        self.tried.get_or_try_init(|| trial::try_out(self, || self.try_range())).await?;
+        self.try_once().await?;
         self.arrays.create(self, array, shape).await
     }
 

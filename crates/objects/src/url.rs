@@ -4,10 +4,12 @@
 //! endpoints never stand in a URL, which others of the machine can read; they come from the
 //! environment.
 
+use std::fmt;
 use std::str::FromStr;
 
 use fogbank_store::{Result, StoreError};
 
+use crate::names::Names;
 use crate::store::ObjectsOptions;
 
 /// Whose service it is, or looks like.
@@ -40,6 +42,23 @@ impl ObjectsUrl {
     /// Whether `url` is one of an object store, well-formed or not.
     pub fn is_one(url: &str) -> bool {
         SCHEMES.iter().any(|(scheme, _)| url.starts_with(scheme))
+    }
+
+    /// Whether two stores, one at each URL, would have objects of the same names: it is one place,
+    /// or one lies in the other.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let lies_in = |inner: &str, outer: &str| {
+            let rest = inner.strip_prefix(outer);
+            rest.is_some_and(|rest| outer.is_empty() || rest.is_empty() || rest.starts_with('/'))
+        };
+        let (one, two) = (&self.prefix, &other.prefix);
+        (self.provider, &self.bucket) == (other.provider, &other.bucket)
+            && (lies_in(one, two) || lies_in(two, one))
+    }
+
+    /// Whether both name one store, whatever they say of how it is asked.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        self.overlaps(other) && self.prefix == other.prefix
     }
 
     /// The options that the URL asks for.
@@ -75,6 +94,7 @@ impl FromStr for ObjectsUrl {
                  az://CONTAINER/PREFIX or gs://BUCKET/PREFIX"
             )));
         }
+        Names::under(prefix)?;
         let prefix = prefix.trim_matches('/').to_owned();
         let (bucket, requests_max, gap_bytes) = (bucket.to_owned(), None, None);
         let mut parsed = Self { provider, bucket, prefix, requests_max, gap_bytes };
@@ -82,6 +102,21 @@ impl FromStr for ObjectsUrl {
             parsed.set(setting)?;
         }
         Ok(parsed)
+    }
+}
+
+/// As it is written down, to be read again.
+impl fmt::Display for ObjectsUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = SCHEMES.iter().find(|(_, provider)| *provider == self.provider);
+        let (scheme, _) = scheme.unwrap_or(&SCHEMES[0]);
+        write!(f, "{scheme}{}/{}", self.bucket, self.prefix)?;
+        let requests = self.requests_max.map(|requests| format!("requests={requests}"));
+        let settings = requests.into_iter().chain(self.gap_bytes.map(|gap| format!("gap={gap}")));
+        match settings.collect::<Vec<_>>() {
+            none if none.is_empty() => Ok(()),
+            settings => write!(f, "?{}", settings.join("&")),
+        }
     }
 }
 
@@ -134,5 +169,30 @@ mod tests {
             assert!(!error.contains("hush"), "{error}");
         }
         assert!(ObjectsUrl::is_one("s3://") && !ObjectsUrl::is_one("file://x"));
+    }
+
+    #[test]
+    fn what_is_written_down_is_read_again() {
+        for url in ["s3://b/", "az://c/a/b", "gs://b/p?requests=8", "s3://b/p?requests=8&gap=0"] {
+            assert_eq!(url.parse::<ObjectsUrl>().unwrap().to_string(), url);
+        }
+    }
+
+    #[test]
+    fn stores_that_would_meet_are_known() {
+        let parse = |url: &str| url.parse::<ObjectsUrl>().unwrap();
+        for (one, two, meet, same) in [
+            ("s3://b/p", "s3://b/p/?gap=0", true, true),
+            ("s3://b", "s3://b/", true, true),
+            ("s3://b/p/q", "s3://b/p", true, false),
+            ("s3://b", "s3://b/p", true, false),
+            ("s3://b/p", "s3://b/pq", false, false),
+            ("s3://b/p", "s3://c/p", false, false),
+            ("s3://b/p", "gs://b/p", false, false),
+        ] {
+            for (one, two) in [(parse(one), parse(two)), (parse(two), parse(one))] {
+                assert_eq!((one.overlaps(&two), one.is_same_place(&two)), (meet, same), "{one}");
+            }
+        }
     }
 }
