@@ -21,6 +21,7 @@ use fogbank_env::{Metrics, SystemClock, Visibility, cannot_listen, counted, quot
 use fogbank_objects::ObjectsUrl;
 use fogbank_pages::{Site, Sites, figures};
 use fogbank_process::{say, say_error};
+use fogbank_store::StoreError;
 use fogbank_tls::TlsFiles;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -264,8 +265,12 @@ fn add(args: &TenantArgs) -> Result<(), Failure> {
 /// The place of a tenant's store, as it was typed.
 fn bucket(typed: &str) -> Result<ObjectsUrl, Failure> {
     typed.parse().map_err(|e| {
+        let wrong = match e {
+            StoreError::Caller(why) => why,
+            e => e.to_string(),
+        };
         let why = format!(
-            "--store {typed}: {e}; give s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or \
+            "--store: {wrong}; give s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or \
              gs://BUCKET/PREFIX, or leave --store out: then it is in the server's folder"
         );
         (why, USAGE)

@@ -204,11 +204,11 @@ impl CloudServer {
         let fault = |source| ServerError::File { path: settings.data.clone(), source };
         let (files, pin) = identity(&settings.data, settings.tls.as_ref())?;
         let lock = lock(&settings.data)?;
-        let in_buckets = bucket::all(&settings.data).map_err(fault)?;
-        if let (Keeping::Memory, Some((tenant, store))) =
-            (settings.keeping, in_buckets.into_iter().next())
-        {
-            return Err(ServerError::InBucket { tenant, store });
+        if settings.keeping == Keeping::Memory {
+            let in_buckets = bucket::all(&settings.data).map_err(fault)?;
+            if let Some((tenant, store)) = in_buckets.into_iter().next() {
+                return Err(ServerError::InBucket { tenant, store });
+            }
         }
         let tls = fogbank_tls::acceptor(&files, &["h2"])?;
         let random = Randomness::from_seed(fogbank_tls::fresh_seed().map_err(fault)?);

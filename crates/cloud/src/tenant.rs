@@ -34,6 +34,7 @@ use fogbank_store::{
 };
 use fogbank_tls::{Pin, Token};
 use tokio::sync::{OnceCell, Semaphore};
+use tokio::task::JoinHandle;
 
 use crate::bucket;
 use crate::cache::TopCache;
@@ -145,7 +146,7 @@ pub struct Tenants {
     known: Mutex<BTreeMap<String, Arc<Known>>>,
 }
 
-/// What opens tenants, and goes on with it when whoever asked has gone.
+/// What opens tenants.
 struct Opener {
     keeping: Keeping,
     share: Share,
@@ -157,6 +158,9 @@ struct Known {
     token: Token,
     folder: PathBuf,
     open: OnceCell<Arc<Tenant>>,
+    /// What opens it, and goes on when whoever asked has gone: the lists of a bucket can take
+    /// longer than he waits. His next try waits for the same.
+    opening: tokio::sync::Mutex<Option<JoinHandle<Result<Tenant>>>>,
 }
 
 impl Tenants {
@@ -274,18 +278,15 @@ impl Tenants {
         if !is_it {
             return Ok(None);
         }
-        if let Some(tenant) = known.open.get() {
-            return Ok(Some(tenant.clone()));
-        }
-        // The lists of a bucket can take longer than whoever asked waits: his next try finds it
-        // open, or goes on waiting.
-        let opener = self.opener.clone();
-        let opening = tokio::spawn(async move {
-            let open = || async { opener.open(&known.folder).await.map(Arc::new) };
-            known.open.get_or_try_init(open).await.cloned()
-        });
-        let ended = |e| StoreError::Absent(format!("the opening of the tenant ended: {e}"));
-        opening.await.map_err(ended)?.map(Some)
+        let open = || async {
+            let mut opening = known.opening.lock().await;
+            let begin = || tokio::spawn(self.opener.clone().open(known.folder.clone()));
+            let opened = opening.get_or_insert_with(begin).await;
+            *opening = None;
+            let ended = |e| StoreError::Absent(format!("the opening of the tenant ended: {e}"));
+            opened.map_err(ended)?.map(Arc::new)
+        };
+        known.open.get_or_try_init(open).await.cloned().map(Some)
     }
 
     fn known(&self, name: &str) -> Option<Arc<Known>> {
@@ -302,17 +303,18 @@ impl Tenants {
         }
         let token = Token::load_or_create(&folder.join("token"))?;
         // Nobody waits for the disk with the lock. Of two that came at once one is known.
-        let found = || Arc::new(Known { token, folder, open: OnceCell::new() });
+        let (open, opening) = (OnceCell::new(), tokio::sync::Mutex::default());
+        let found = || Arc::new(Known { token, folder, open, opening });
         let mut known = self.known.lock();
         Ok(Some(known.entry(name.to_owned()).or_insert_with(found).clone()))
     }
 }
 
 impl Opener {
-    async fn open(&self, folder: &Path) -> Result<Tenant> {
+    async fn open(self: Arc<Self>, folder: PathBuf) -> Result<Tenant> {
         let allowed = compute(|| read_quota(&folder.join("quota")))?;
         let name = folder.file_name().unwrap_or_default().display().to_string();
-        let (bare, arrays, blobs) = self.bare(&name, folder).await?;
+        let (bare, arrays, blobs) = self.bare(&name, &folder).await?;
         let bare = match self.common.overlay.clone() {
             Some(overlay) => overlay.over(bare),
             None => bare,

@@ -2,12 +2,18 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
+#[path = "../../objects/tests/server/between.rs"]
+#[allow(dead_code)] // each program of tests uses its part
+mod between;
+#[path = "../../objects/tests/server/mod.rs"]
+mod object_server;
 mod spoil;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use between::{Between, Fate};
 use bytesize::ByteSize;
 use fogbank::args::VolumeShapeArgs;
 use fogbank::backup::back_up;
@@ -20,6 +26,7 @@ use fogbank_durable::BackupReader;
 use fogbank_env::{Clock, Metrics, Purpose, Randomness, SystemClock};
 use fogbank_mix::Seed;
 use fogbank_mix::session::{MixCloud, Opening, SessionError};
+use fogbank_objects::Environment;
 use fogbank_oram::multicloud::MulticloudSettings;
 use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape, Scanned};
 use spoil::spoil;
@@ -31,15 +38,30 @@ struct Cloud {
     folder: TempDir,
     address: SocketAddr,
     beside: Vec<String>,
+    /// By which the store of its tenant is reached, if that is in a bucket.
+    environment: Environment,
     serving: Option<JoinHandle<()>>,
 }
 
 impl Cloud {
     fn new(address: SocketAddr, beside: SocketAddr) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let cloud = Self { folder, address, beside: vec![beside.to_string()], serving: None };
+        let (beside, environment) = (vec![beside.to_string()], Environment::default());
+        let cloud = Self { folder, address, beside, environment, serving: None };
         cloud.allow(1 << 30);
         cloud
+    }
+
+    /// From now on, before there is anything, its tenant has its store in a bucket, which is
+    /// reached at this port.
+    fn stand_on(&mut self, bucket: &object_server::Server, port: u16) {
+        let data = self.folder.path();
+        std::fs::remove_dir_all(data.join("tenants/clinic")).unwrap();
+        let (_, pin) = identity(data, None).unwrap();
+        let allowed = Allowance { bytes: 1 << 30, arrays: 100 };
+        let url = bucket.url("clouds/clinic").parse().unwrap();
+        Tenants::add_at(data, "clinic", allowed, pin, Some(&url)).unwrap();
+        self.environment = bucket.variables(port).into_iter().collect();
     }
 
     /// From its next start on it may keep so many bytes.
@@ -60,6 +82,7 @@ impl Cloud {
     async fn start_until(&mut self, stop: impl Future<Output = ()> + Send + 'static) {
         let mut settings = ServerSettings::new(self.folder.path(), Keeping::Disk);
         settings.mixes_with.clone_from(&self.beside);
+        settings.environment = self.environment.clone();
         let (clock, metrics) = (Arc::new(SystemClock::new()), Metrics::default());
         let server = CloudServer::bind(settings, self.address, clock, &metrics).await.unwrap();
         self.serving = Some(tokio::spawn(server.serve(stop)));
@@ -171,6 +194,84 @@ async fn is_there(engine: &dyn ImmediateEngine, first: u32, byte: u8) {
         let read = engine.submit(Address(block), Access::Read).await.unwrap();
         assert_eq!(read[..], vec![byte ^ block as u8; 512][..], "{block}");
     }
+}
+
+/// Object stores compute nothing; a server before each makes two clouds of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_buckets_are_two_clouds() {
+    let buckets = [0, 1].map(|_| object_server::Server::versitygw());
+    let mut clouds = two_clouds();
+    for (cloud, bucket) in clouds.iter_mut().zip(&buckets) {
+        cloud.stand_on(bucket, bucket.port());
+        cloud.start().await;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place { store: Some(clouds[0].url()), ..Place::local(folder.path().join("d")) };
+    let config = config(&clouds[0], Some(clouds[1].url())).unwrap();
+    Volume::create(place.clone(), &config).await.unwrap();
+    let volume = open(&place).await.unwrap();
+    write(&*volume.engine(), 0, 1).await;
+    // Either server ends under the volume, and finds in its bucket what it had.
+    for which in [1, 0] {
+        clouds[which].die().await;
+        clouds[which].start().await;
+        write(&*volume.engine(), 100 + 10 * which as u32, 2).await;
+    }
+    is_there(&*volume.engine(), 110, 2).await;
+    write(&*volume.engine(), 0, 3).await;
+    volume.close().await.unwrap();
+    for cloud in &mut clouds {
+        cloud.die().await;
+        assert!(!cloud.folder.path().join("tenants/clinic/store").exists());
+        cloud.start().await;
+    }
+    let volume = open(&place).await.unwrap();
+    is_there(&*volume.engine(), 0, 3).await;
+    volume.close().await.unwrap();
+}
+
+/// Prints what accesses to a volume ask of the object stores under it.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "measures"]
+async fn what_two_buckets_are_asked() {
+    let buckets = [0, 1].map(|_| object_server::Server::gofakes3());
+    let (mut clouds, mut between) = (two_clouds(), Vec::new());
+    for (cloud, bucket) in clouds.iter_mut().zip(&buckets) {
+        let before = Between::before(bucket.port()).await;
+        cloud.stand_on(bucket, before.port);
+        cloud.start().await;
+        between.push(before);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place { store: Some(clouds[0].url()), ..Place::local(folder.path().join("d")) };
+    let size = (ByteSize::mib(16), ByteSize::kib(4));
+    let config = config_of(size, &clouds[0], Some(clouds[1].url())).unwrap();
+    Volume::create(place.clone(), &config).await.unwrap();
+    let volume = open(&place).await.unwrap();
+    let engine = volume.engine();
+    let blocks = 4096;
+    let access = async |block: u32, access: Access| {
+        engine.submit(Address(block), access).await.unwrap();
+    };
+    for block in 0..blocks {
+        let bytes = vec![block as u8; 4096].into();
+        access(block, Access::Write { offset: 0, bytes }).await;
+    }
+    between.iter().for_each(|before| before.rule(|_| Fate::Pass));
+    let (clock, many) = (SystemClock::new(), 1000);
+    let begun = clock.now();
+    for turn in 0..many {
+        access(turn * 1_237 % blocks, Access::Read).await;
+    }
+    let each = (clock.now() - begun) as f64 / 1e6 / f64::from(many);
+    println!("{many} reads, {each:.1} ms each");
+    for before in &between {
+        let asked = |start: &str| before.seen(start).len() as f64 / f64::from(many);
+        let of =
+            ["GET /", "PUT /", "DELETE /", "POST /", "HEAD /"].map(|start| (start, asked(start)));
+        println!("requests a read: {of:?}");
+    }
+    volume.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

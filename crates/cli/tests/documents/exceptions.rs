@@ -23,6 +23,7 @@ const NOT_RUN: &[(&str, &str, usize)] = &[
     ("docs/clouds.md", "needs-cloud", 4),
     ("docs/disk.md", "by-hand", 5),
     ("docs/own-server.md", "builds", 1),
+    ("docs/own-server.md", "needs-cloud", 2),
 ];
 
 /// No block is left out that is not in the list, and the list has none that is run.

@@ -9,6 +9,7 @@ use fogbank_cloud::{
     Tenants, identity,
 };
 use fogbank_env::{Clock, Metrics, SystemClock, Visibility};
+use fogbank_objects::Environment;
 use fogbank_store::{ArrayId, ArrayShape, ChunkName, ChunkWrite, Result};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -21,6 +22,7 @@ pub struct Server {
     pub memory: Arc<Pool>,
     stop: Option<oneshot::Sender<()>>,
     ended: Option<JoinHandle<()>>,
+    environment: Environment,
 }
 
 impl Server {
@@ -35,20 +37,35 @@ impl Server {
         clock: Arc<dyn Clock>,
         change: impl FnOnce(&mut ServerSettings),
     ) -> Self {
+        Self::at(|_| None, keeping, bytes, clock, change).await
+    }
+
+    /// The same, with the store of each tenant at a URL.
+    pub async fn at(
+        url: impl Fn(&str) -> Option<String>,
+        keeping: Keeping,
+        bytes: u64,
+        clock: Arc<dyn Clock>,
+        change: impl FnOnce(&mut ServerSettings),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (_, pin) = identity(folder.path(), None).unwrap();
         for name in ["a", "b"] {
-            Tenants::add(folder.path(), name, Allowance { bytes, arrays: 100 }, pin).unwrap();
+            let (allowed, url) = (Allowance { bytes, arrays: 100 }, url(name));
+            let url = url.map(|url| url.parse().unwrap());
+            Tenants::add_at(folder.path(), name, allowed, pin, url.as_ref()).unwrap();
         }
         let mut settings = ServerSettings::new(folder.path(), keeping);
         change(&mut settings);
+        let environment = settings.environment.clone();
         let metrics = Metrics::default();
         let listen = ([127, 0, 0, 1], 0).into();
         let server = CloudServer::bind(settings, listen, clock, &metrics).await.unwrap();
         let (address, memory) = (server.address(), server.memory());
         let (stop, stopped) = oneshot::channel();
         let ended = tokio::spawn(server.serve(async { drop(stopped.await) }));
-        Self { folder, address, metrics, memory, stop: Some(stop), ended: Some(ended) }
+        let (stop, ended) = (Some(stop), Some(ended));
+        Self { folder, address, metrics, memory, stop, ended, environment }
     }
 
     pub fn credentials_file(&self, tenant: &str) -> PathBuf {
@@ -89,7 +106,8 @@ impl Server {
         let ended = self.ended.take().unwrap();
         ended.abort();
         let _killed = ended.await;
-        let settings = ServerSettings::new(self.folder.path(), keeping);
+        let mut settings = ServerSettings::new(self.folder.path(), keeping);
+        settings.environment = self.environment.clone();
         let again = CloudServer::bind(settings, self.address, clock, &self.metrics).await.unwrap();
         self.memory = again.memory();
         let (stop, stopped) = oneshot::channel();

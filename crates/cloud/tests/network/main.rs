@@ -1,6 +1,7 @@
 //! A server and its clients over real sockets and real TLS.
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
+mod bucket;
 mod crowd;
 mod fixture;
 #[path = "../../../peer/tests/hand_clock/mod.rs"]
@@ -9,6 +10,8 @@ mod honest;
 mod hostile;
 mod liar;
 mod log;
+#[path = "../../../objects/tests/server/mod.rs"]
+mod object_server;
 mod raw;
 #[path = "../relay/mod.rs"]
 mod relay;

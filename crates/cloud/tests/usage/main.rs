@@ -83,3 +83,29 @@ fn a_port_that_is_taken_is_named_and_leaves_nothing_behind() {
         assert!(!folder.path().join("new").exists(), "{flag}: it made something");
     }
 }
+
+#[test]
+fn where_a_tenant_keeps_its_store_is_said_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |args: &[&str]| run(folder.path(), "FOGBANK_TEST_", args);
+    for wrong in ["file:///srv/x", "/srv/x", "s3://", "s3://user:hush@bucket", "s3://b/a//b"] {
+        let (code, words) = said(&["tenant", "add", "clinic", "--store", wrong]);
+        assert!(code == Some(64) && words.contains("give s3://BUCKET/PREFIX"), "{words}");
+        assert!(!words.contains("hush"), "{words}");
+        assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "it made something");
+    }
+    let (code, words) = said(&["tenant", "add", "clinic", "--store", "s3://bucket/clinic"]);
+    assert!(code == Some(0) && words.contains("store        s3://bucket/clinic"), "{words}");
+    let (code, words) = said(&["tenant", "add", "clinic", "--store", "s3://bucket/other"]);
+    assert!(code == Some(64) && words.contains("s3://bucket/clinic and stays"), "{words}");
+    let (code, words) = said(&["tenant", "add", "other", "--store", "s3://bucket/clinic/x"]);
+    assert!(code == Some(64) && words.contains("such as s3://bucket/other"), "{words}");
+    let (_, words) = said(&["tenant", "list"]);
+    assert!(words.contains("at s3://bucket/clinic") && !words.contains("other"), "{words}");
+    let (code, words) = said(&["serve", "--memory", "--listen", "127.0.0.1:0"]);
+    assert!(code == Some(64) && words.contains("leave --memory out"), "{words}");
+    let (code, words) = said(&["tenant", "remove", "clinic"]);
+    assert!(code == Some(64) && words.contains("its objects at s3://bucket/clinic"), "{words}");
+    let (code, words) = said(&["tenant", "remove", "clinic", "--delete-its-data"]);
+    assert!(code == Some(0) && words.contains("stay at s3://bucket/clinic"), "{words}");
+}
