@@ -350,8 +350,9 @@ impl Desk {
         Ok(())
     }
 
-    /// A portion of groups at a time, combined here where the store does not, as in a bucket. Groups that do not cut the reads in order are left to the
-    /// store to refuse, which it does before it reads.
+    /// A portion of groups at a time, combined here where the store does not do it, as in a bucket.
+    /// Groups that do not cut the reads in order are left to the store to refuse, which it does
+    /// before it reads.
     async fn xor(&self, reads: &CellReads, groups: &[u32], out: &Out) -> Result<(), Status> {
         let store = &*self.tenant.store;
         let ordered =

@@ -10,8 +10,8 @@
 //!
 //! Invariant: no call goes by a shape that the cloud says. Whoever made an array knows it, and says
 //! so when it opens the store again ([`Arrays::expect`]); so the cloud does not decide how much
-//! memory a reply takes. The objects are there for `create`, which sees whether the place is taken, and
-//! for a server that keeps stores of others, which bounds what it goes by ([`crate::found`]).
+//! memory a reply takes. The objects are there for `create`, which sees whether the place is taken,
+//! and for a server that keeps stores of others, which bounds what it goes by ([`crate::found`]).
 
 use async_trait::async_trait;
 use bytes::Bytes;

@@ -1,5 +1,5 @@
-//! What lies in a bucket, told by the bucket, for a server that keeps stores of others there and has
-//! nothing else to go by.
+//! What lies in a bucket, told by the bucket, for a server that keeps stores of others there and
+//! has nothing else to go by.
 //!
 //! Such a server holds no key and answers for nothing that it reads: whoever asks it checks that.
 //! So it may go by shapes that the bucket says, as no proxy does ([`crate::arrays`]), as long as
