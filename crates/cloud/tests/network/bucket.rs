@@ -68,7 +68,7 @@ async fn a_server_that_starts_again_finds_all_and_counts_it() {
     assert!(read.iter().zip(0..).all(|(chunk, n)| *chunk == Some(write(n, 0).data)));
     // A bucket combines nothing; the server does.
     let mut reads = CellReads::default();
-    [3, 5].map(|chunk| reads.push(name(chunk, 0), [1]));
+    [3, 5].iter().for_each(|chunk| reads.push(name(*chunk, 0), [1]));
     let folded = read_xor_or_fold(&store, &reads, &[2]).await.unwrap();
     assert_eq!(folded, [Cell::Bytes(vec![3 ^ 5; 1024].into())]);
     assert_eq!(store.blob_get("log/1").await.unwrap().unwrap().0.len(), 12 << 10);
