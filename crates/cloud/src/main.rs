@@ -413,7 +413,10 @@ fn greet(server: &CloudServer, args: &ServeArgs) {
             "  tenants  none yet: fogbank-cloud tenant add NAME --data {}",
             quoted(&args.data.data)
         ),
-        many => say!("  tenants  {many}"),
+        many => match roster::in_buckets(&args.data.data).unwrap_or_default().len() {
+            0 => say!("  tenants  {many}"),
+            some => say!("  tenants  {many}, {some} of them in a bucket"),
+        },
     }
     if by_another_pin > 0 {
         say_error!(

@@ -61,6 +61,14 @@ pub fn store_of(data: &Path, name: &str) -> io::Result<Option<ObjectsUrl>> {
     if is_name(name) { bucket::noted(&data.join("tenants").join(name)) } else { Ok(None) }
 }
 
+/// The tenants of the server in `data` that keep what they keep in buckets, and which.
+///
+/// # Errors
+/// As the system says.
+pub fn in_buckets(data: &Path) -> io::Result<Vec<(String, ObjectsUrl)>> {
+    bucket::all(data)
+}
+
 /// What the tenant `name` may keep, if it is there.
 pub fn allowance(data: &Path, name: &str) -> Option<Allowance> {
     let folder = data.join("tenants").join(name);

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use fogbank_cloud::{CloudServer, Keeping, ServerError, ServerSettings};
-use fogbank_env::{Metrics, SystemClock};
+use fogbank_cloud::{
+    CloudServer, Common, Keeping, Pool, ServerError, ServerSettings, Share, Tenants,
+};
+use fogbank_env::{Clock, Metrics, SystemClock, by};
+use fogbank_mix::KeptRoom;
 use fogbank_store::{
-    ArrayId, Cell, CellReads, PutCondition, Store, StoreError, conformance, read_xor_or_fold,
+    ArrayId, Cell, CellReads, PlaceHashing, PutCondition, Store, StoreError, conformance,
+    read_xor_or_fold,
 };
 
 use crate::fixture::{SHAPE, Server, name, write};
@@ -108,6 +112,33 @@ async fn what_a_bucket_lacks_is_the_operators_to_mend() {
     let store = server.client("b").await;
     store.expect_array(ArrayId(1), SHAPE).unwrap();
     store.write_chunks(vec![write(1, 1)]).await.unwrap();
+}
+
+/// A bucket can take longer to list than a proxy waits: the next one would begin anew for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_waits_for_is_opened_all_the_same() {
+    let mut objects = Objects::versitygw();
+    let server = server(&objects, 1 << 20, 0).await;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let common = Common {
+        hashing: PlaceHashing::default(),
+        memory: Pool::new(1 << 30),
+        connections: Pool::new(100),
+        kept: KeptRoom::unbounded(),
+        overlay: None,
+        environment: objects.environment(),
+        clock: clock.clone(),
+    };
+    let data = server.folder.path();
+    let tenants = Tenants::new(data, Keeping::Disk, Share::default(), common);
+    let token = server.credentials("a").token;
+    objects.kill();
+    let waits = by(&*clock, clock.now() + 200_000_000, tenants.enter("a", token.bytes(), false));
+    assert!(waits.await.is_none());
+    objects.restart();
+    clock.sleep_until(clock.now() + 4_000_000_000).await;
+    objects.kill();
+    assert!(tenants.enter("a", token.bytes(), false).await.unwrap().is_some());
 }
 
 #[tokio::test]
