@@ -2,10 +2,11 @@
 
 use fogbank::args::VolumePlanArgs;
 use fogbank::object_default::seconds;
-use fogbank::plan::bill::usd;
+use fogbank::plan::bill::{SECONDS_A_MONTH, usd};
 use fogbank::plan::distance::link_to;
 use fogbank::plan::price::prices;
 use fogbank::plan::size;
+use fogbank::plan::two_clouds::CloudPlan;
 use fogbank::plan::volume::{OfEngine, VolumePlan, VolumeSite, choose, left_out, of_all};
 use fogbank::{Error, Result, check_url};
 use fogbank_process::say;
@@ -19,10 +20,14 @@ pub fn run(args: VolumePlanArgs) -> Result<()> {
     let site = &args.site;
     let url = site.url();
     check_url(&url)?;
-    let prices = prices(site.prices.as_deref(), &url)?;
+    let prices_at = |url: &str| prices(site.prices.as_deref(), url);
+    let prices = prices_at(&url)?;
+    let second_prices = args.second_store.as_deref().map(prices_at).transpose()?;
     site.link.link()?;
     let (link, how) = link_to(&url, &site.link);
-    let plans = of_all(&args, &VolumeSite { url: &url, prices: &prices, link: &link });
+    let second_prices = second_prices.as_ref();
+    let volume_site = VolumeSite { url: &url, prices: &prices, second_prices, link: &link };
+    let plans = of_all(&args, &volume_site);
     if plans.iter().all(|(_, plan)| plan.is_err()) {
         // What is wrong with it is wrong for all.
         let why = plans.into_iter().find_map(|(_, plan)| plan.err());
@@ -123,13 +128,43 @@ fn print(plans: &[OfEngine], all: bool) {
         of(&|(_, plan)| plan.as_ref().map_or_else(|_| NONE.into(), |plan| usd(plan.bill.usd())));
     row("a month, idle", month.into_iter());
     for (engine, plan) in plans {
-        if let Err(why) = plan {
-            say!("{:<22} not possible: {why}", engine.name);
+        match plan {
+            Err(why) => say!("{:<22} not possible: {why}", engine.name),
+            Ok(plan) => {
+                let lines = plan.two_clouds.iter().flat_map(|clouds| clouds.lines(plan.per_s));
+                lines.for_each(|(what, said)| say!("{what:<22} {said}"));
+            }
         }
     }
 }
 
 fn figures(plan: &VolumePlan) -> Value {
+    let mut figures = of_whole(plan);
+    if let Some(clouds) = &plan.two_clouds {
+        figures["clouds"] = clouds.clouds.iter().map(|cloud| of_cloud(cloud, plan)).collect();
+        let bytes = clouds.bytes_between();
+        figures["between"] = json!({
+            "cells_per_access": clouds.cells_between,
+            "bytes_per_access": bytes,
+            "bytes_per_month": plan.per_s.map(|per_s| bytes * per_s * SECONDS_A_MONTH),
+            "priced_alike": clouds.are_priced_alike,
+        });
+    }
+    figures
+}
+
+fn of_cloud(cloud: &CloudPlan, plan: &VolumePlan) -> Value {
+    json!({
+        "storage_bytes": cloud.storage_bytes,
+        "to_client_bytes_per_access": cloud.to_client_bytes,
+        "to_other_bytes_per_access": cloud.to_other_bytes,
+        "usd_per_million": cloud.bill.per_million.usd(),
+        "usd_per_month": cloud.bill.usd(),
+        "usd_per_month_busy": plan.per_s.map(|per_s| cloud.bill.usd_at(per_s)),
+    })
+}
+
+fn of_whole(plan: &VolumePlan) -> Value {
     json!({
         "proxy_bytes": plan.memory_bytes,
         "storage_bytes": plan.storage_bytes,

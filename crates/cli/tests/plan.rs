@@ -142,6 +142,62 @@ fn a_volume_is_planned_with_every_engine_side_by_side() {
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
 }
 
+/// Both providers send a bill, and most of what leaves a cloud goes to the other one.
+#[test]
+fn a_volume_in_two_clouds_has_two_bills_and_what_passes_between_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = |second_egress: &str, more: &[&str]| {
+        let table = format!(
+            "[grpc]\nstorage_usd_per_gb_month = 0.05\negress_usd_per_gb = 0.09\n\
+             ['grpc://i:7']\nstorage_usd_per_gb_month = 0.05\negress_usd_per_gb = {second_egress}\n"
+        );
+        std::fs::write(folder.path().join("prices.toml"), table).unwrap();
+        let places = ["--store", "grpc://h:7/t", "--second-store", "grpc://i:7/t"];
+        let args = ["volume", "plan", "--size", "1GiB", "--json", "--prices", "prices.toml"];
+        let output = fogbank(folder.path(), &[&args, &places[..], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{more:?}");
+        let said = String::from_utf8(output.stdout).unwrap();
+        let all: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        (said, all["engines"]["multicloud"].clone())
+    };
+    let near = |one: f64, other: f64| {
+        assert!((one - other).abs() <= 1e-9 * other.abs(), "{one} and {other}");
+    };
+    let link = ["--up-mb-s", "12.5", "--down-mb-s", "12.5"];
+    let (said, alike) = plan("0.09", &link);
+    let figure = |of: &serde_json::Value, path: &str| {
+        of.pointer(path).and_then(serde_json::Value::as_f64).unwrap_or_else(|| panic!("{path}"))
+    };
+    let both = |name: &str| [0, 1].map(|at| figure(&alike, &format!("/clouds/{at}/{name}")));
+    let sum = |name: &str| both(name).iter().sum::<f64>();
+    // 1. What is of both is the whole.
+    near(sum("storage_bytes"), figure(&alike, "/storage_bytes"));
+    near(sum("to_client_bytes_per_access"), figure(&alike, "/down_bytes_per_access"));
+    near(sum("usd_per_million"), figure(&alike, "/usd_per_million"));
+    near(sum("usd_per_month"), figure(&alike, "/usd_per_month"));
+    // 2. What passes is cells, of a block and 16 bytes, at the rate that the link carries.
+    let between = figure(&alike, "/between/bytes_per_access");
+    near(between, figure(&alike, "/between/cells_per_access") * (4096.0 + 16.0));
+    near(between, sum("to_other_bytes_per_access"));
+    let (per_s, month_s) = (figure(&alike, "/accesses_per_s"), 365.25 / 12.0 * 86_400.0);
+    near(figure(&alike, "/between/bytes_per_month"), between * per_s * month_s);
+    let [first, _] = both("usd_per_million");
+    let leaves = between / 2.0 + figure(&alike, "/down_bytes_per_access") / 2.0;
+    near(first, leaves / 1e3 * 0.09);
+    for line in ["first cloud", "second cloud", "between the clouds", "both clouds"] {
+        assert!(said.lines().any(|said| said.starts_with(line)), "{line}: {said}");
+    }
+    // 3. Another second provider sends another bill, and the first one does not.
+    let (said, apart) = plan("0.01", &link);
+    assert_eq!(alike["clouds"][0], apart["clouds"][0]);
+    near(figure(&apart, "/clouds/1/usd_per_million") * 9.0, first);
+    assert!(!said.contains("both clouds") && apart["between"]["priced_alike"] == false, "{said}");
+    // 4. Of a link without an end nobody knows how much passes in a month.
+    let (said, unknown) = plan("0.09", &[]);
+    assert!(unknown["between"]["bytes_per_month"].is_null(), "{unknown}");
+    assert!(said.contains("for each access/s"), "{said}");
+}
+
 /// Who wants to know what it costs reads no page of figures; who asks gets them.
 #[test]
 fn a_plan_has_twelve_lines_unless_more_is_asked_for() {

@@ -14,8 +14,8 @@ use crate::volume::Flags;
 
 /// The format of `--prices`.
 pub(super) const PRICES_HELP: &str = "\
-A file for --prices has a table for each scheme of --store that it prices; what is left out costs
-nothing:
+A file for --prices has a table for each scheme of --store that it prices, or for one place; what
+is left out costs nothing:
 
     [s3]
     get_usd_per_1000 = 0.0004        # a thousand requests that read
@@ -24,7 +24,10 @@ nothing:
     put_bytes = 1024                 # longer writes count several times [one each]
     delete_usd_per_1000 = 0.0        # a thousand deletions
     storage_usd_per_gb_month = 0.023 # 10^9 bytes for a month
-    egress_usd_per_gb = 0.09         # 10^9 bytes that leave the cloud";
+    egress_usd_per_gb = 0.09         # 10^9 bytes that leave the cloud
+
+    ['grpc://cloud.example:7443']    # of this place, in place of [grpc]
+    storage_usd_per_gb_month = 0.04";
 
 /// Where what is planned would be, and how the answer is said.
 #[derive(Debug, Clone, Args)]
@@ -84,7 +87,7 @@ pub struct VolumePlanArgs {
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = within(limits::BLOCK_SIZE))]
     pub block: ByteSize,
     /// The second cloud, for engines that need two which do not collude: grpc://HOST:PORT/TENANT,
-    /// as --store then is. Nothing is asked of it.
+    /// as --store then is. For its prices, too; nothing is asked of it.
     #[arg(long, value_name = "URL", env = "FOGBANK_SECOND_STORE")]
     pub second_store: Option<String>,
     /// What only some engines know, for those that know it.

@@ -208,6 +208,7 @@ pub(super) fn plan(reckoned: &Reckoned<'_>, site: &VolumeSite<'_>) -> VolumePlan
         recovery_accesses: since,
         disk_bytes: reckoned.kept.as_ref().map_or(0.0, |kept| kept.written_bytes),
         bill,
+        two_clouds: None,
     }
 }
 

@@ -89,7 +89,7 @@ pub(crate) trait VolumeTail: EncodeRecord + Debug + Send + Sync {
     /// Says what a volume at `url` costs, in lines of a banner.
     fn cost(&self, shape: VolumeShape, flow: Flow, url: &str) -> Result<Vec<Line>> {
         let (prices, link) = (prices(None, url)?, LinkArgs::default());
-        let site = VolumeSite { url, prices: &prices, link: &link };
+        let site = VolumeSite { url, prices: &prices, second_prices: None, link: &link };
         Ok(of_bill(&self.plan(shape, flow, &site)?.bill, url, false))
     }
 

@@ -33,6 +33,7 @@ use crate::error::{Error, FROM_A_BACKUP, Result, no_acceptance};
 use crate::place::{CLOUD_KEYS, Place, SECOND_STORE, absolute, of_new, of_store};
 use crate::plan::lines::Line;
 use crate::plan::volume::{VolumePlan, VolumeSite};
+use crate::plan::two_clouds::TwoClouds;
 use crate::volume::{CACHE, CACHE_BYTES, Flow, QUANTUM_US, Volume, VolumeShape};
 
 /// The entry.
@@ -221,7 +222,8 @@ impl VolumeTail for MulticloudVolume {
             under_way_max: settings.at_once()?,
             ..ShellSettings::new(settings.shape)
         };
-        Ok(accesses::plan(
+        let two_clouds = TwoClouds::of(&settings, site.prices, site.second_prices)?;
+        let plan = accesses::plan(
             &Reckoned {
                 shell: &shell,
                 memory: settings.memory()?,
@@ -238,7 +240,9 @@ impl VolumeTail for MulticloudVolume {
                 }),
             },
             site,
-        ))
+        );
+        // Of what leaves a cloud most goes to the other one.
+        Ok(VolumePlan { bill: two_clouds.bill(), two_clouds: Some(two_clouds), ..plan })
     }
 
     async fn open(&self, opening: VolumeOpening) -> Result<Volume> {

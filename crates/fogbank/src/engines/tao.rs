@@ -173,7 +173,7 @@ mod tests {
         });
         let at = |url, rate| {
             let (prices, link) = (prices(None, url).unwrap(), LinkArgs::default());
-            let site = VolumeSite { url, prices: &prices, link: &link };
+            let site = VolumeSite { url, prices: &prices, second_prices: None, link: &link };
             volume.plan(shape, Flow { rate, ..Flow::default() }, &site).unwrap().bill
         };
         let asked = at("s3://b", None);

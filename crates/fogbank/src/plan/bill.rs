@@ -85,6 +85,11 @@ impl Bill {
         self.storage_usd + self.running.map_or(0.0, |running| running.usd())
     }
 
+    /// A month of so many accesses a second, day and night.
+    pub fn usd_at(&self, per_s: f64) -> f64 {
+        self.storage_usd + self.per_million.usd() / 1e6 * per_s * SECONDS_A_MONTH
+    }
+
     /// A month in words, of what sends `when`.
     pub fn words(&self, when: &str) -> String {
         let storage = usd(self.storage_usd);

@@ -14,6 +14,7 @@ pub mod price;
 pub mod requests;
 pub mod site;
 pub mod time;
+pub mod two_clouds;
 pub mod volume;
 
 use fogbank_oram::ring::WINDOW_BYTES;

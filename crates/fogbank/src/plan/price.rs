@@ -49,6 +49,15 @@ impl Spent {
         self.requests_usd + self.traffic_usd
     }
 
+    /// These and others.
+    #[must_use]
+    pub fn and(self, others: Self) -> Self {
+        Self {
+            requests_usd: self.requests_usd + others.requests_usd,
+            traffic_usd: self.traffic_usd + others.traffic_usd,
+        }
+    }
+
     /// So many of them.
     #[must_use]
     pub fn times(self, n: f64) -> Self {
@@ -74,8 +83,9 @@ impl Prices {
     }
 }
 
-/// The prices of the cloud that `url` names: from the table at `path`, or list prices. Nothing is
-/// asked for a store on a disk of one's own.
+/// The prices of the cloud that `url` names: from the table at `path`, or list prices. A table that
+/// is named by a place goes before that of its scheme, for two providers may run the same server.
+/// Nothing is asked for a store on a disk of one's own.
 ///
 /// # Errors
 /// [`Error::Usage`] if the table cannot be read or has no prices for that cloud.
@@ -88,13 +98,21 @@ pub fn prices(path: Option<&Path>, url: &str) -> Result<Prices> {
     let table: BTreeMap<String, Prices> = toml::from_str(&text)
         .map_err(|e| Error::Usage(format!("the price table is not understood: {e}")))?;
     let scheme = url.split(':').next().unwrap_or_default();
-    match table.get(scheme) {
+    let of_place = table.iter().filter(|(place, _)| place.contains("://") && is_at(url, place));
+    let of_place = of_place.max_by_key(|(place, _)| place.len()).map(|(_, prices)| prices);
+    match of_place.or_else(|| table.get(scheme)) {
         Some(prices) => Ok(*prices),
         None if matches!(scheme, "file" | "memory") => Ok(Prices::default()),
         None => Err(Error::Usage(format!(
             "the price table has no [{scheme}]; add it, or leave --prices out for list prices"
         ))),
     }
+}
+
+/// Whether `url` is that place, or in it.
+fn is_at(url: &str, place: &str) -> bool {
+    let rest = url.strip_prefix(place.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
 }
 
 /// What an epoch of this `traffic` costs, which makes these `requests`.
@@ -154,6 +172,24 @@ mod tests {
         std::fs::write(&path, "[s3]\nput_usd = 1.0\n").unwrap();
         let told = prices(Some(&path), "s3://b").unwrap_err().to_string();
         assert!(told.contains("put_usd"), "{told}");
+    }
+
+    #[test]
+    fn a_place_has_prices_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prices.toml");
+        let table = "[grpc]\negress_usd_per_gb = 1.0\n[\"grpc://h:7\"]\negress_usd_per_gb = 2.0\n\
+                     [\"grpc://h:7/t/\"]\negress_usd_per_gb = 3.0\n";
+        std::fs::write(&path, table).unwrap();
+        for (url, asked) in [
+            ("grpc://h:7/s?credentials=c", 2.0),
+            ("grpc://h:7", 2.0),
+            ("grpc://h:7/t?credentials=c", 3.0),
+            ("grpc://h:70/t", 1.0),
+            ("grpc://i:7/t", 1.0),
+        ] {
+            assert_eq!(prices(Some(&path), url).unwrap().egress_usd_per_gb, asked, "{url}");
+        }
     }
 
     #[test]

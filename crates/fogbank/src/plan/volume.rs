@@ -5,6 +5,7 @@
 
 use super::bill::Bill;
 use super::price::Prices;
+use super::two_clouds::TwoClouds;
 use crate::args::{VolumePlanArgs, VolumeShapeArgs};
 use crate::engines::{VOLUME_ENGINES, VolumeEngine, names};
 use crate::error::{Error, Result};
@@ -18,6 +19,8 @@ pub struct VolumeSite<'a> {
     pub url: &'a str,
     /// What it asks.
     pub prices: &'a Prices,
+    /// What the second cloud asks, if one is named: else as much as the first.
+    pub second_prices: Option<&'a Prices>,
     /// The way to it.
     pub link: &'a LinkArgs,
 }
@@ -56,8 +59,10 @@ pub struct VolumePlan {
     /// Bytes that an access writes to the trusted disk on average, where journal and checkpoints
     /// stay there, if many are under way.
     pub disk_bytes: f64,
-    /// What it costs.
+    /// What it costs, at all clouds together.
     pub bill: Bill,
+    /// Of an engine that needs two clouds, what is of each, and between them.
+    pub two_clouds: Option<TwoClouds>,
 }
 
 /// An engine with its plan, or why there is none.

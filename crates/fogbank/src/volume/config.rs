@@ -163,7 +163,7 @@ impl VolumeConfig {
     pub fn check_room(&self, place: &Place) -> Result<()> {
         let url = place.store_url();
         let (prices, link) = (prices(None, &url)?, LinkArgs::default());
-        let site = VolumeSite { url: &url, prices: &prices, link: &link };
+        let site = VolumeSite { url: &url, prices: &prices, second_prices: None, link: &link };
         let bytes = self.plan(Flow::default(), &site)?.storage_bytes;
         place.check_room(bytes, "--size (or --sparse, if room comes later)")
     }

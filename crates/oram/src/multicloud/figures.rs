@@ -10,13 +10,13 @@ use crate::memory::{BESIDE_A_VALUE, ProxyMemory, SEALED_PIECES_BYTES};
 use crate::{ImmediateShape, Result};
 
 /// nu: evictions an access.
-const EVICTIONS: f64 = 1.25;
+pub(super) const EVICTIONS: f64 = 1.25;
 /// Bytes of messages beside cells, records and places.
 const LOOK_BYTES: f64 = 48.0;
 const PLACE_BYTES: f64 = 13.0;
 const WANT_BYTES: f64 = 24.0;
-const DIGEST_BYTES: f64 = 32.0;
-const RECORD_BYTES: f64 = 16.0;
+pub(super) const DIGEST_BYTES: f64 = 32.0;
+pub(super) const RECORD_BYTES: f64 = 16.0;
 /// What names a job: to be mixed, recalled or carried, uploaded, recorded, and committed at both.
 const JOB_BYTES: f64 = 180.0;
 /// A block of a checkpoint, and of memory: its position.
@@ -40,21 +40,21 @@ fn job_entries(shape: &Shape) -> f64 {
 }
 
 /// Averages over a cycle of evictions.
-struct Cycle {
+pub(super) struct Cycle {
     /// Filled levels.
-    levels: f64,
+    pub(super) levels: f64,
     /// Cells written an eviction.
-    written: f64,
+    pub(super) written: f64,
     /// Cells that jobs read an eviction.
-    read: f64,
+    pub(super) read: f64,
     /// Of these, what rebuilds of the top that are no refresh move between the clouds.
-    moved: f64,
+    pub(super) moved: f64,
     /// Cells of a partition.
-    cells: f64,
+    pub(super) cells: f64,
 }
 
 impl Cycle {
-    fn of(shape: &Shape) -> Self {
+    pub(super) fn of(shape: &Shape) -> Self {
         let (cycle, batch, top) = (shape.cycle(), shape.batch(), shape.top());
         let (mut written, mut read, mut moved, mut filled, mut cells) = (0.0, 0.0, 0.0, 0.0, 0.0);
         let kept = 1.0 - 1.0 / f64::from(shape.refresh_every);
@@ -139,7 +139,7 @@ impl MulticloudSettings {
         Ok(levels + EVICTIONS * (written + moved))
     }
 
-    /// Bytes of all levels at their holders; twice while jobs write anew.
+    /// Bytes of all levels at their holders, of both clouds together; twice while jobs write anew.
     ///
     /// # Errors
     /// As [`MulticloudSettings::traffic`].
@@ -265,10 +265,6 @@ impl MulticloudSettings {
         let Cycle { cells, .. } = Cycle::of(&shape);
         let lists = f64::from(shape.refresh_every) / 2.0;
         Ok(partitions * lists * (cells + shape.cycle() as f64) * MARK_BYTES)
-    }
-
-    fn cell_bytes(&self) -> Result<usize> {
-        Ok(self.public()?.cell_bytes())
     }
 }
 

@@ -165,7 +165,7 @@ impl VolumeTail for RingVolume {
 
     /// As much as its epochs carry.
     fn plan(&self, _shape: VolumeShape, _flow: Flow, site: &VolumeSite<'_>) -> Result<VolumePlan> {
-        let (epochs, VolumeSite { url, prices, link }) = (&self.epochs, *site);
+        let (epochs, VolumeSite { url, prices, link, .. }) = (&self.epochs, *site);
         let plan = Plan::of(epochs, link, &Machine::IDEAL)?;
         let requests = Requests::of(epochs, &plan.traffic, url);
         let each = 1.0 / plan.accesses;
@@ -190,6 +190,7 @@ impl VolumeTail for RingVolume {
             recovery_accesses: 0.0,
             disk_bytes: 0.0,
             bill: Bill::of_epochs(epochs, &plan, &requests, prices),
+            two_clouds: None,
         })
     }
 
