@@ -42,7 +42,8 @@ pub async fn run(args: RotateKeyArgs) -> Result<()> {
     let old = existing(&args.place)?;
     let registers = args.place.place.registers.registers.clone();
     let (data, store) = (args.to.clone(), args.to_store.clone());
-    let new = Place { data, store, second_store: args.to_second_store.clone(), registers };
+    let second_store = args.to_second_store.clone();
+    let new = Place { data, store, second_store, second_journal: None, registers };
     if new.store_url() == old.store_url() {
         return Err(Error::Usage(
             "the new store would lie where the old one is; say another place with --to-store"

@@ -55,7 +55,8 @@ pub async fn write(
 pub async fn repair(store: &OpenArgs, to: PathBuf, to_store: Option<String>) -> Result<()> {
     let old = existing(store)?;
     let registers = store.place.registers.registers.clone();
-    let new = Place { data: to, store: to_store, second_store: None, registers };
+    let (second_store, second_journal) = (None, None);
+    let new = Place { data: to, store: to_store, second_store, second_journal, registers };
     if new.store_url() == old.store_url() {
         return Err(Error::Usage(
             "the new store would lie where the old one is; say another place with --to-store"

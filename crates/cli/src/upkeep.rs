@@ -255,7 +255,8 @@ pub async fn restore(args: RestoreArgs) -> Result<()> {
     let backup = BackupReader::open(BufReader::new(file), &master).map_err(unread)?;
     let registers = args.registers.registers.clone();
     let (data, store) = (args.data.clone(), args.store.clone());
-    let place = Place { data, store, second_store: args.second_store, registers };
+    let (second_store, second_journal) = (args.second_store, None);
+    let place = Place { data, store, second_store, second_journal, registers };
     place.check_lasts()?;
     place.check_free(&[Some(&args.from), Some(&args.key.key)])?;
     let stopped = place.clone();

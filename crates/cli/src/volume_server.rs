@@ -27,7 +27,8 @@ use crate::upkeep::flags;
 /// # Errors
 /// By blame, see [`Error`].
 pub async fn create(args: VolumeCreateArgs) -> Result<()> {
-    let place = Place::from(&args.place);
+    let second_journal = args.second_journal.clone();
+    let place = Place { second_journal, ..Place::from(&args.place) };
     let config = VolumeConfig::new(&args.shape, &place.store_url())?;
     if place.store_url().starts_with("memory:") {
         let why =
@@ -210,6 +211,10 @@ fn tell_sides(place: &Place, register: Option<&str>) {
         "trusted side",
         format_args!("{trusted} ({kept} and journal: an older copy opens nothing)"),
     );
+    if let Some(folder) = place.told_second_journal() {
+        let kept = "register and journal, as in the trusted side, but no key";
+        tell("second place", format_args!("{} ({kept})", folder.display()));
+    }
     tell("back up", format_args!("{}; and {trusted}/key, apart from that", backed_up(place)));
 }
 

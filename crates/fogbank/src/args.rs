@@ -163,6 +163,11 @@ pub struct VolumeCreateArgs {
     /// Where.
     #[command(flatten)]
     pub place: StoreArgs,
+    /// Of a volume in two clouds: a folder on another disk for all that is written to its journal,
+    /// a second time: who loses DIR goes on with that and a copy of the key. It is noted in
+    /// DIR/proxy/second-journal.
+    #[arg(long, value_name = "FOLDER")]
+    pub second_journal: Option<PathBuf>,
     /// Make it though its disk has not the room for all of it: it grows as it is written.
     #[arg(long)]
     pub sparse: bool,
@@ -249,6 +254,10 @@ pub struct MountArgs {
     /// grpc://HOST:PORT/TENANT [as noted in DIR/proxy/second-store].
     #[arg(long, value_name = "URL", env = "FOGBANK_SECOND_STORE")]
     pub second_store: Option<String>,
+    /// Of a volume in two clouds: a folder on another disk where its journal lies a second time
+    /// from now on [as noted in DIR/proxy/second-journal].
+    #[arg(long, value_name = "FOLDER")]
+    pub second_journal: Option<PathBuf>,
     /// Where the freshness register is, if not in DIR/proxy.
     #[command(flatten)]
     pub registers: RegistersArgs,
@@ -530,6 +539,10 @@ pub struct OpenArgs {
     /// grpc://HOST:PORT/TENANT. Later commands find it there [as noted in DIR/proxy/second-store].
     #[arg(long, value_name = "URL", env = "FOGBANK_SECOND_STORE")]
     pub second_store: Option<String>,
+    /// Of a volume in two clouds: a folder on another disk where its journal lies a second time
+    /// from now on, also for later commands [as noted in DIR/proxy/second-journal].
+    #[arg(long, value_name = "FOLDER")]
+    pub second_journal: Option<PathBuf>,
 }
 
 /// What to recover.

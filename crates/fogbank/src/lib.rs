@@ -47,6 +47,7 @@ pub mod recording;
 pub mod registers;
 mod room;
 pub mod schedule;
+mod second_journal;
 pub mod side_check;
 pub mod site;
 mod stored;

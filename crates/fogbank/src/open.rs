@@ -194,6 +194,7 @@ impl OpenOptions {
                 self.check_key()?;
                 let config = StoreConfig::decode(bytes)?;
                 check_second_store(bytes, SECOND_STORE_FLAG, self.place.second_store.as_deref())?;
+                self.place.check_no_second_journal()?;
                 config
             }
             None if self.existing => return Err(fogbank_durable::Error::NoStore.into()),

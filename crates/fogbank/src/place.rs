@@ -12,6 +12,7 @@ use fogbank_store::{Absences, Retry, RetrySchedule, Store, StoreError};
 use crate::args::{OpenArgs, PlaceArgs, StoreArgs};
 use crate::error::{Error, Result, no_acceptance};
 use crate::fill::MARKER;
+use crate::second_journal::{self, SECOND_JOURNAL_FLAG};
 use crate::site::SitePlace;
 
 /// In the folder of the trusted side of a volume in two clouds: where the second one is.
@@ -28,6 +29,9 @@ pub struct Place {
     pub store: Option<String>,
     /// The URL of the second cloud of a volume that lies in two, if it is another than noted.
     pub second_store: Option<String>,
+    /// The folder on another disk where the journal of such a volume lies a second time, if it is
+    /// another than noted.
+    pub second_journal: Option<PathBuf>,
     /// The list of the servers that keep the freshness register; it is in the trusted folder if not
     /// given.
     pub registers: Option<PathBuf>,
@@ -37,13 +41,15 @@ impl From<&StoreArgs> for Place {
     fn from(args: &StoreArgs) -> Self {
         let registers = args.registers.registers.clone();
         let (data, store) = (args.data.clone(), args.store.clone());
-        Self { data, store, second_store: None, registers }
+        Self { data, store, second_store: None, second_journal: None, registers }
     }
 }
 
 impl From<&OpenArgs> for Place {
     fn from(args: &OpenArgs) -> Self {
-        Self { second_store: args.second_store.clone(), ..Self::from(&args.place) }
+        let (second_store, second_journal) =
+            (args.second_store.clone(), args.second_journal.clone());
+        Self { second_store, second_journal, ..Self::from(&args.place) }
     }
 }
 
@@ -51,14 +57,15 @@ impl From<&PlaceArgs> for Place {
     fn from(args: &PlaceArgs) -> Self {
         let registers = args.registers.registers.clone();
         let (data, store) = (args.data.clone(), args.store.clone());
-        Self { data, store, second_store: None, registers }
+        Self { data, store, second_store: None, second_journal: None, registers }
     }
 }
 
 impl Place {
     /// Both sides under one directory of this machine.
     pub fn local(data: impl Into<PathBuf>) -> Self {
-        Self { data: data.into(), store: None, second_store: None, registers: None }
+        let data = data.into();
+        Self { data, store: None, second_store: None, second_journal: None, registers: None }
     }
 
     /// The folder of the trusted side.
@@ -169,6 +176,23 @@ impl Place {
     /// Whether what is here is a volume in two clouds.
     pub fn is_in_two_clouds(&self) -> bool {
         [SECOND_STORE, CLOUD_KEYS].iter().any(|file| self.trusted().join(file).exists())
+    }
+
+    /// Where the journal of such a volume lies a second time, as given or noted.
+    pub fn told_second_journal(&self) -> Option<PathBuf> {
+        let noted = || second_journal::noted(&self.trusted()).ok().flatten();
+        self.second_journal.clone().or_else(noted)
+    }
+
+    /// Refuses a second place for a journal where all of it lies in the cloud.
+    pub(crate) fn check_no_second_journal(&self) -> Result<()> {
+        match self.second_journal {
+            None => Ok(()),
+            Some(_) => Err(Error::Usage(format!(
+                "{SECOND_JOURNAL_FLAG} is for volumes in two clouds, whose journal lies on your own \
+                 disk; leave it out: here the cloud has it"
+            ))),
+        }
     }
 
     /// Everything that the cloud side is: one store, or two clouds.

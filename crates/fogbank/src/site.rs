@@ -43,6 +43,7 @@ use crate::place::{
     Place, across_a_link, check_access, lock_trusted_side, of_new, of_store, open_telling,
 };
 use crate::recording::Recording;
+use crate::second_journal::SECOND_JOURNAL_FLAG;
 use crate::side_check::check_apart;
 use crate::volume::Flow;
 pub use reading::SiteShape;
@@ -131,6 +132,7 @@ impl SitePlace {
         let places = [
             ("--store", place.store.is_some()),
             ("--second-store", place.second_store.is_some()),
+            (SECOND_JOURNAL_FLAG, place.second_journal.is_some()),
             ("--registers", place.registers.is_some()),
         ];
         let places = places.into_iter().filter_map(|(flag, given)| given.then_some(flag));

@@ -298,6 +298,7 @@ pub async fn presence_at(
 /// Refuses what is no store of keys, of which alone these things can be asked.
 fn check_keys(place: &Place, config: &[u8], flag: &str) -> Result<()> {
     if !is_of_volume(config) {
+        place.check_no_second_journal()?;
         return check_second_store(config, SECOND_STORE_FLAG, place.second_store.as_deref());
     }
     Err(Error::Usage(format!(

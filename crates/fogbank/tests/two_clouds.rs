@@ -686,3 +686,121 @@ impl Scanned for Nobody {
 
     fn progress(&mut self, _: u32, _: u32) {}
 }
+
+/// The names of the journal's blobs.
+fn journal_of(folder: &Path) -> Vec<String> {
+    let blobs = std::fs::read_dir(folder.join("journal/blobs")).unwrap();
+    let mut names: Vec<String> =
+        blobs.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// What was acknowledged is in the second place, too, and the volume goes on with it and the key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_outlives_its_trusted_disk_by_a_second_place_for_the_journal() {
+    let (clouds, folder, place) = running().await;
+    let [second, trusted] = ["other-disk", "d/proxy"].map(|name| folder.path().join(name));
+    let new = Place { second_journal: Some(second.clone()), ..place.clone() };
+    let config = config(&clouds[0], Some(clouds[1].url())).unwrap();
+    Volume::create(new, &config).await.unwrap();
+    // 1. It is noted; both places hold the same, and no key lies in the second.
+    let volume = open(&place).await.unwrap();
+    write(&*volume.engine(), 0, 1).await;
+    drop(volume);
+    let volume = open(&place).await.unwrap();
+    is_there(&*volume.engine(), 0, 1).await;
+    write(&*volume.engine(), 100, 2).await;
+    volume.close().await.unwrap();
+    assert_eq!(journal_of(&trusted), journal_of(&second));
+    assert!(!second.join("key").exists() && second.join("second-store").exists());
+    // 2. The journal alone is lost: the volume is not opened without it, and what is lost in the
+    // first place is not deleted in the second.
+    let volume = open(&place).await.unwrap();
+    write(&*volume.engine(), 0, 3).await;
+    drop(volume);
+    let lost = folder.path().join("lost");
+    std::fs::rename(trusted.join("journal"), &lost).unwrap();
+    let before = journal_of(&second);
+    let told = refused(&place).await;
+    let says = format!("cp -a {}", second.display());
+    assert!(matches!(&told, Error::CannotUse(why) if why.contains(&says)), "{told:?}");
+    assert_eq!(journal_of(&second), before);
+    std::fs::remove_dir_all(trusted.join("journal")).unwrap();
+    copy(&second.join("journal"), &trusted.join("journal"));
+    let volume = open(&place).await.unwrap();
+    is_there(&*volume.engine(), 0, 3).await;
+    write(&*volume.engine(), 0, 4).await;
+    drop(volume);
+    // 3. The whole disk is lost, but for a copy of the key that is as old as the volume.
+    let key = folder.path().join("key");
+    std::fs::rename(trusted.join("key"), &key).unwrap();
+    std::fs::remove_dir_all(&trusted).unwrap();
+    copy(&second, &trusted);
+    std::fs::rename(&key, trusted.join("key")).unwrap();
+    let volume = open(&place).await.unwrap();
+    is_there(&*volume.engine(), 0, 4).await;
+    volume.close().await.unwrap();
+    assert_eq!(journal_of(&trusted), journal_of(&second));
+}
+
+/// An old copy of the first place is refused as ever, and takes nothing newer with it; a second
+/// place that is not there, or another volume's, is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_place_is_not_spoilt_by_an_old_first_one() {
+    let (_clouds, folder, place) = made().await;
+    let [second, trusted, older, newest] =
+        ["other-disk", "d/proxy", "older", "newest"].map(|name| folder.path().join(name));
+    // 1. A volume that is there gets one, with all that it holds.
+    let volume = open(&place).await.unwrap();
+    write(&*volume.engine(), 0, 1).await;
+    drop(volume);
+    let given = Place { second_journal: Some(second.clone()), ..place.clone() };
+    let volume = open(&given).await.unwrap();
+    is_there(&*volume.engine(), 0, 1).await;
+    volume.close().await.unwrap();
+    assert_eq!(journal_of(&trusted), journal_of(&second));
+    // 2. An old copy.
+    copy(&trusted, &older);
+    let volume = open(&place).await.unwrap();
+    write(&*volume.engine(), 0, 2).await;
+    drop(volume);
+    std::fs::rename(&trusted, &newest).unwrap();
+    std::fs::rename(&older, &trusted).unwrap();
+    let before = journal_of(&second);
+    let told = refused(&place).await;
+    let is_told = matches!(&told, Error::CannotUse(why) if why.contains("older")
+        && why.contains("The second place may have it"));
+    assert!(is_told, "{told:?}");
+    assert_eq!(journal_of(&second), before);
+    // The second place has it.
+    for name in ["journal", "register"] {
+        let first = trusted.join(name);
+        if first.is_dir() {
+            std::fs::remove_dir_all(&first).unwrap();
+            copy(&second.join(name), &first);
+        } else {
+            std::fs::copy(second.join(name), &first).unwrap();
+        }
+    }
+    let volume = open(&place).await.unwrap();
+    is_there(&*volume.engine(), 0, 2).await;
+    volume.close().await.unwrap();
+    // 3. Its disk is not mounted: nothing is begun there.
+    let away = folder.path().join("away");
+    std::fs::rename(&second, &away).unwrap();
+    let told = refused(&place).await;
+    assert!(matches!(&told, Error::CannotUse(why) if why.contains("mount its disk")), "{told:?}");
+    assert!(!second.exists());
+    std::fs::rename(&away, &second).unwrap();
+    drop(open(&place).await.unwrap());
+    // 4. Nor is it of use inside the first, or where another volume has its own.
+    let inside = Place { second_journal: Some(trusted.join("second")), ..place.clone() };
+    assert!(matches!(refused(&inside).await, Error::Usage(_)));
+    let (clouds, _other_folder, other) = running().await;
+    let other = Place { second_journal: Some(second.clone()), ..other };
+    let config = config(&clouds[0], Some(clouds[1].url())).unwrap();
+    let told = Volume::create(other, &config).await.unwrap_err();
+    assert!(matches!(&told, Error::CannotUse(why) if why.contains("another volume")), "{told:?}");
+    drop(open(&place).await.unwrap());
+}

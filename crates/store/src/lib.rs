@@ -14,8 +14,8 @@
 //!
 //! Back ends: [`MemoryStore`], [`FileStore`]; by URL: [`url::open`]. Wrappers, one behaviour each,
 //! stack on any of them: [`Recorded`] (the [`trace`] of everything the cloud saw), [`Delay`],
-//! [`BlobsApart`], [`Faulty`], [`Limit`], [`OrderedGridStore`], [`Retry`], and under the feature
-//! `testing` the store that lies.
+//! [`BlobsApart`], [`BlobsTwice`], [`Faulty`], [`Limit`], [`OrderedGridStore`], [`Retry`], and
+//! under the feature `testing` the store that lies.
 //!
 //! A [`Log`] is what clients without a proxy meet at; [`BlobLog`] is one over any store,
 //! [`RecordedLog`] records it.
@@ -23,6 +23,7 @@
 mod absence;
 mod blob_log;
 mod blobs_apart;
+mod blobs_twice;
 mod call;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
@@ -54,6 +55,7 @@ mod xor;
 pub use absence::Absences;
 pub use blob_log::{BlobLog, LOG_KEPT_BYTES, LogListener};
 pub use blobs_apart::BlobsApart;
+pub use blobs_twice::BlobsTwice;
 pub use call::{Call, Operation, Reply};
 pub use delay::{Delay, FarLog, Link};
 pub use departure_grid::{DepartureGrid, GridStore};

@@ -47,6 +47,7 @@ pub async fn run(args: MountArgs) -> Result<()> {
     let place = Place::from(&OpenArgs {
         place: StoreArgs { data, store, registers },
         second_store: args.second_store.clone(),
+        second_journal: args.second_journal.clone(),
     });
     let site = SitePlace::new(&place.data);
     match site.is_there() {

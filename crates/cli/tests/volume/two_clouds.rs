@@ -133,6 +133,38 @@ fn every_command_can_be_told_where_the_second_cloud_is_now() {
     }
 }
 
+/// A second place for the journal is said once, is told by whoever serves the volume, and is of no
+/// use where the cloud has the journal.
+#[test]
+fn a_second_place_for_the_journal_is_said_once() {
+    let volume = Volume::in_two_clouds();
+    let second = volume.path("other-disk");
+    let (code, told) = volume.told(&["verify", "--second-journal", path(&second)]);
+    assert_eq!(code, Some(0), "{told}");
+    volume.write(0, 7);
+    let mut server = volume.serve();
+    let says = format!("second place  {}", second.display());
+    assert!(server.greeting().contains(&says), "{}", server.greeting());
+    assert!(server.terminate().success());
+    let names = |folder: &Path| {
+        let blobs = std::fs::read_dir(folder.join("journal/blobs")).unwrap();
+        blobs.map(|entry| entry.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(names(&second), names(&volume.data().join("proxy")));
+    assert!(!second.join("key").exists());
+    let (data, other) = (volume.path("one-cloud"), volume.path("no-disk"));
+    let create = ["volume", "create", "--size", "1MiB", "--data", path(&data)];
+    let output = fogbank(&[&create[..], &["--second-journal", path(&other)]].concat());
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(64), "{told}");
+    assert!(told.contains("--second-journal is for volumes in two clouds"), "{told}");
+    assert!(!other.exists() && !data.exists(), "{told}");
+    for command in [&["rotate-key"][..], &["mount"], &["backup"], &["volume", "serve"]] {
+        let help = said(&fogbank(&[command, &["--help"]].concat()));
+        assert!(help.contains("--second-journal <FOLDER>"), "{command:?}: {help}");
+    }
+}
+
 fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }

@@ -5,7 +5,8 @@
 //!    which both sign, in `DIR/proxy/cloud-keys`, since the volume was made.
 //! 2. The journal holds what was written, and numbers that may never repeat. It stays on the
 //!    trusted disk, in `DIR/proxy/journal`, and so do checkpoints, which are of no use without it:
-//!    whoever loses that disk has no volume any more.
+//!    whoever loses that disk has no volume any more, unless there is a second place for both
+//!    (`second_journal`).
 //! 3. What the journal says is done, what was under way is done again; then the engine serves.
 
 use std::path::Path;
@@ -22,7 +23,7 @@ use fogbank_mix::signed::PublicKey;
 use fogbank_oram::immediate::ShellSettings;
 use fogbank_oram::multicloud::{MulticloudEngine, MulticloudSettings, WitnessedRegister, signers};
 use fogbank_oram::partition::Layout;
-use fogbank_store::BlobsApart;
+use fogbank_store::{BlobsApart, Store};
 use fogbank_tls::Pin;
 use serde::{Deserialize, Serialize};
 
@@ -32,8 +33,9 @@ use super::{NewVolume, VolumeEngine, VolumeOpening, VolumeTail, accesses, decode
 use crate::error::{Error, FROM_A_BACKUP, Result, no_acceptance};
 use crate::place::{CLOUD_KEYS, Place, SECOND_STORE, absolute, of_new, of_store};
 use crate::plan::lines::Line;
-use crate::plan::volume::{VolumePlan, VolumeSite};
 use crate::plan::two_clouds::TwoClouds;
+use crate::plan::volume::{VolumePlan, VolumeSite};
+use crate::second_journal::SecondJournal;
 use crate::volume::{CACHE, CACHE_BYTES, Flow, QUANTUM_US, Volume, VolumeShape};
 
 /// The entry.
@@ -252,6 +254,7 @@ impl VolumeTail for MulticloudVolume {
         }
         let (place, clock) = (opening.options.place(), opening.sides.clock.clone());
         let (trusted, first) = (place.trusted(), place.store_url());
+        let twice = SecondJournal::of(place, JOURNAL, &clock).await?;
         let (second, has_moved) = (self.second_store(place)?, place.second_store.is_some());
         check(&first)?;
         check(&second)?;
@@ -261,18 +264,38 @@ impl VolumeTail for MulticloudVolume {
         let journal = format!("file://{}", absolute(&journal).display());
         let journal = fogbank_store::url::open(&journal, &clock).await;
         let journal = journal.map_err(|e| Error::CannotUse(format!("{JOURNAL}: {e}")))?;
+        let both =
+            twice.as_ref().map(|twice| twice.journal(journal.clone(), JOURNAL)).transpose()?;
+        if let Some(twice) = twice.as_ref().filter(|_| opening.is_new) {
+            twice.note_where(&trusted)?;
+        }
+        let journal = both.clone().map_or(journal, |both| both as Arc<dyn Store>);
         let vault = (settings.vault()?, settings.quantum);
         let (shape, witnesses) = (settings.public()?, clouds.clone());
         let opened = accesses::open_with(
             opening,
             vault,
             |store| Arc::new(BlobsApart::new(store, journal, ALL_BUT_COMMIT)),
-            |register, grid| Arc::new(WitnessedRegister::new(register, witnesses, shape, grid)),
+            |register, grid| {
+                let register = match twice.as_ref().zip(both.clone()) {
+                    Some((twice, both)) => twice.register(register, both),
+                    None => register,
+                };
+                Arc::new(WitnessedRegister::new(register, witnesses, shape, grid))
+            },
             |parts| Box::pin(MulticloudEngine::open(settings, parts, clouds)),
         );
-        let volume = opened.await.map_err(|error| of_journal(error, &trusted))?;
+        let volume = opened.await.map_err(|error| {
+            let error = of_journal(error, &trusted);
+            twice.iter().fold(error, |error, twice| twice.advised(error, &trusted))
+        })?;
         if has_moved {
             note_second(&trusted, &second)?;
+        }
+        if let Some((twice, both)) = twice.zip(both) {
+            // Whatever was needed of the first place has been read.
+            both.settle().await.map_err(fogbank_durable::Error::from)?;
+            twice.note(&trusted)?;
         }
         Ok(volume)
     }

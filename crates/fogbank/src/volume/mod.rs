@@ -230,6 +230,9 @@ pub(crate) async fn open_at(
             )));
         }
     };
+    if !config.engine().has_two_clouds {
+        options.place().check_no_second_journal()?;
+    }
     config.engine().check_flow(&flow)?;
     if options.records() {
         config.engine().check_record()?;
