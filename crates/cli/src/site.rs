@@ -9,7 +9,7 @@ use std::path::Path;
 
 use fogbank::args::{
     SiteArgs, SiteBackupArgs, SiteBuildArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs,
-    SiteInviteArgs, SiteJoinArgs, SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs,
+    SiteInviteArgs, SiteJoinArgs, SiteRestoreArgs, SiteRotateKeyArgs, SiteServeArgs, WitnessArgs,
 };
 use fogbank::backup::unread;
 use fogbank::side_check::check_apart;
@@ -58,7 +58,9 @@ pub async fn run(command: SiteCommand) -> Result<()> {
 
 async fn create(args: SiteCreateArgs) -> Result<()> {
     let place = SitePlace::new(&args.client.data);
+    check_witness(&args.witness)?;
     place.create(&args.store, args.size.as_u64(), args.block.as_u64()).await?;
+    witnessed(&place, &args.witness)?;
     let status = place.status().await?;
     say!("made the site {}, {}", status.id, size(&status));
     tell_site(&place, &status);
@@ -91,14 +93,20 @@ async fn invite(args: &SiteInviteArgs) -> Result<()> {
     if store.contains(CREDENTIALS) {
         tell("and", "the file of credentials, which --store names, to the same path there");
     }
+    if place.witness_list().exists() {
+        let list = place.witness_list();
+        tell("and", format_args!("a copy of {}, which they name with --registers", list.display()));
+    }
     Ok(())
 }
 
 async fn join(args: SiteJoinArgs) -> Result<()> {
     let place = SitePlace::new(&args.client.data);
     place.check_new()?;
+    check_witness(&args.witness)?;
     let master = key(&args.key, OF_SITE).await?;
     let status = place.join(&args.store, &master, &args.id).await?;
+    witnessed(&place, &args.witness)?;
     say!("{} is a client of the site {}", args.client.data.display(), status.id);
     tell_site(&place, &status);
     tell("next", format_args!("fogbank site serve --data {}", quoted(&args.client.data)));
@@ -116,6 +124,9 @@ async fn status(args: &SiteArgs) -> Result<()> {
     say!("  epoch         {}, each of {epoch}", status.superblock.saturating_sub(1));
     say!("  seen here     {}", seen(status.seen));
     say!("  public time   {} ms", parameters.public_ms);
+    if let Some(servers) = status.witness {
+        say!("  witness       {}", counted(servers, "server", "servers"));
+    }
     if status.has_moved {
         say!("  moved         by another client: nobody starts here (fogbank site stay)");
     }
@@ -208,9 +219,11 @@ async fn restore(args: SiteRestoreArgs) -> Result<()> {
             .map_err(|e| Error::Usage(format!("cannot read {}: {e}", args.from.display())))?;
         BackupReader::open(BufReader::new(file), &master).map_err(unread)
     };
+    check_witness(&args.witness)?;
     let place = SitePlace::new(&args.client.data);
     let ending = of_new(&args.client.data, String::new())?;
     fill(&place, &args.store, open, "restoring").await?;
+    witnessed(&place, &args.witness)?;
     drop(ending);
     let _ending = of_made()?;
     tell_new(&place).await
@@ -260,6 +273,9 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
         BackupReader::open(BufReader::new(&copy), &passing).map_err(unread)
     };
     fill(&new, &args.to_store, open, "filling the new site").await.map_err(told)?;
+    if old.witness_list().exists() {
+        new.witnessed_by(&old.witness_list())?;
+    }
     drop(ending);
     let _ending = of_made()?;
     tell_new(&new).await?;
@@ -272,6 +288,15 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
         ),
     );
     Ok(())
+}
+
+/// A list that is none is told before anything is made.
+fn check_witness(args: &WitnessArgs) -> Result<()> {
+    args.registers.as_deref().map_or(Ok(()), SitePlace::check_witness)
+}
+
+fn witnessed(place: &SitePlace, args: &WitnessArgs) -> Result<()> {
+    args.registers.as_deref().map_or(Ok(()), |list| place.witnessed_by(list))
 }
 
 async fn stay(args: &SiteArgs) -> Result<()> {

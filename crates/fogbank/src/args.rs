@@ -17,7 +17,7 @@ pub use self::plan::{PlanArgs, VolumePlanArgs};
 pub use self::site::{
     SiteArgs, SiteBackupArgs, SiteBuildArgs, SiteCommand, SiteCompareArgs, SiteCreateArgs,
     SiteInviteArgs, SiteJoinArgs, SitePlanArgs, SiteRecordArgs, SiteRestoreArgs, SiteRotateKeyArgs,
-    SiteServeArgs,
+    SiteServeArgs, WitnessArgs,
 };
 use crate::engines::{VOLUME_ENGINES, VolumeEngine};
 use crate::limits;

@@ -183,17 +183,7 @@ impl Servers {
         random: &Randomness,
         clock: &Arc<dyn Clock>,
     ) -> Result<QuorumRegister> {
-        let name = RegisterKey::name(master);
-        let peer = |address: &PeerAddress| {
-            let peer = TlsPeer::new(address.clone(), name, clock.clone());
-            let peer = peer.map_err(|e| Error::Bug(e.to_string()))?;
-            Ok(Arc::new(peer) as Arc<dyn RegisterPeer>)
-        };
-        let peers = self.addresses.iter().map(peer).collect::<Result<_>>()?;
-        let ballots = random.split(BALLOTS).stream(Purpose::Incarnation);
-        // As long as a cloud that does not answer is waited for.
-        let register = QuorumRegister::new(peers, master, ballots);
-        Ok(register.patient(clock.clone(), RetrySchedule::default()))
+        register_at(&self.addresses, master, random, clock)
     }
 
     fn note(&self) -> Result<()> {
@@ -202,6 +192,57 @@ impl Servers {
         self.pins().iter().for_each(|pin| text += &format!("{pin}\n"));
         fogbank_env::write_secret(&self.marker, text.as_bytes())
             .map_err(|e| unusable(&self.marker, e))
+    }
+}
+
+/// The register that servers keep under a name that follows from a key.
+fn register_at(
+    addresses: &[PeerAddress],
+    master: &MasterKey,
+    random: &Randomness,
+    clock: &Arc<dyn Clock>,
+) -> Result<QuorumRegister> {
+    let name = RegisterKey::name(master);
+    let peer = |address: &PeerAddress| {
+        let peer = TlsPeer::new(address.clone(), name, clock.clone());
+        let peer = peer.map_err(|e| Error::Bug(e.to_string()))?;
+        Ok(Arc::new(peer) as Arc<dyn RegisterPeer>)
+    };
+    let peers = addresses.iter().map(peer).collect::<Result<_>>()?;
+    let ballots = random.split(BALLOTS).stream(Purpose::Incarnation);
+    // As long as a cloud that does not answer is waited for.
+    let register = QuorumRegister::new(peers, master, ballots);
+    Ok(register.patient(clock.clone(), RetrySchedule::default()))
+}
+
+/// The servers that keep the witness of a site, by a list that its clients have copies of.
+pub(crate) struct WitnessServers(Vec<PeerAddress>);
+
+impl WitnessServers {
+    /// Those that a file names.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it is no list, or others can read it.
+    pub fn of(list: &Path) -> Result<Self> {
+        read_list(list).map(Self)
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The register that they keep for the site of this key. Nothing is read or sent yet.
+    ///
+    /// # Errors
+    /// [`Error::Bug`] if TLS cannot be spoken at all.
+    pub fn register(
+        &self,
+        master: &MasterKey,
+        random: &Randomness,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Arc<dyn Register>> {
+        Ok(Arc::new(register_at(&self.0, master, random, clock)?))
     }
 }
 

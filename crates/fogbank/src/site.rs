@@ -4,6 +4,7 @@
 //! DIR/proxy/key     the secret that all clients of the site share
 //! DIR/proxy/site    the id of the site and where it is, as JSON
 //! DIR/proxy/seen    what this client has seen of it
+//! DIR/proxy/witness the list of servers that keep its witness, if it has one
 //! ```
 //! 1. *Create*: a key and an id are drawn and noted, then the site is made at the server.
 //! 2. *Join*: the key and the id come from whoever has them, not from the server. The header has to
@@ -20,20 +21,24 @@ mod filling;
 mod reading;
 mod shape;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fogbank_durable::Suspicion;
 use fogbank_durable::shared::{
-    Coming, Compared, FileSeen, Seen, SeenRegister, Site, SiteParameters, Superblock,
+    Coming, Compared, FileSeen, Seen, SeenRegister, Site, SiteParameters, Superblock, Witnessed,
 };
 use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock, quoted};
 use fogbank_oram::ImmediateEngine;
 use fogbank_oram::hierarchy::{HierarchyEngine, schedule_of};
 use fogbank_seal::{MasterKey, StoreId};
 use fogbank_store::url::StoreUrl;
-use fogbank_store::{Absences, BlobLog, DepartureGrid, Log, Retry, RetrySchedule, Store, ToldLog};
+use fogbank_store::{
+    Absences, BlobLog, DepartureGrid, GridStore, Log, Retry, RetrySchedule, Store, ToldLog,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
@@ -43,6 +48,7 @@ use crate::place::{
     Place, across_a_link, check_access, lock_trusted_side, of_new, of_store, open_telling,
 };
 use crate::recording::Recording;
+use crate::registers::WitnessServers;
 use crate::second_journal::SECOND_JOURNAL_FLAG;
 use crate::side_check::check_apart;
 use crate::volume::Flow;
@@ -65,6 +71,9 @@ const FORMAT: u16 = 1;
 const SITE: &str = "site";
 const SEEN: &str = "seen";
 const KEY: &str = "key";
+const WITNESS: &str = "witness";
+/// Bytes of a list of servers, at most.
+const LIST_BYTES_MAX: u64 = 1 << 16;
 
 /// Where a client of a site has its own side.
 #[derive(Debug, Clone)]
@@ -110,6 +119,8 @@ pub struct SiteStatus {
     pub seen: u64,
     /// Whether somebody had said an epoch before it that the site moves, and nobody that it stays.
     pub has_moved: bool,
+    /// How many servers keep its witness for this client, if any do.
+    pub witness: Option<usize>,
 }
 
 impl SitePlace {
@@ -361,7 +372,62 @@ impl SitePlace {
             superblock: newest.first().map_or(0, |(superblock, _)| superblock.number),
             has_moved: newest.first().is_some_and(|(superblock, _)| superblock.has_moved),
             seen: seen.map_or(0, |seen| seen.superblock),
+            witness: self.witness()?.map(|servers| servers.count()),
         })
+    }
+
+    /// Refuses what is no list of servers.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if others can read it, or it names no servers.
+    pub fn check_witness(list: &Path) -> Result<()> {
+        WitnessServers::of(list).map(drop)
+    }
+
+    /// Has the servers of a list keep the witness of the site for this client: from now on each
+    /// command that opens the site asks them. All its clients need the same.
+    ///
+    /// # Errors
+    /// As [`SitePlace::check_witness`]; [`Error::CannotUse`] if it cannot be noted.
+    pub fn witnessed_by(&self, list: &Path) -> Result<()> {
+        Self::check_witness(list)?;
+        let path = self.witness_list();
+        let copied = || {
+            let mut text = Vec::new();
+            File::open(list)?.take(LIST_BYTES_MAX).read_to_end(&mut text)?;
+            fogbank_env::write_secret(&path, &text)
+        };
+        copied().map_err(|e| Error::CannotUse(format!("{}: {e}", path.display())))
+    }
+
+    /// The file with the list of servers that keep its witness, if it has one.
+    pub fn witness_list(&self) -> PathBuf {
+        self.0.join(WITNESS)
+    }
+
+    fn witness(&self) -> Result<Option<WitnessServers>> {
+        let path = self.witness_list();
+        match path.try_exists() {
+            Ok(true) => WitnessServers::of(&path).map(Some),
+            Ok(false) => Ok(None),
+            Err(e) => Err(Error::CannotUse(format!("{}: {e}", path.display()))),
+        }
+    }
+
+    /// What this client has seen, behind the witness if there is one. What that asks of the server
+    /// leaves at points of the grid, too.
+    async fn witnessed(
+        &self,
+        seen: Arc<dyn SeenRegister>,
+        (master, id): (&MasterKey, StoreId),
+        (at, grid): (&At, &DepartureGrid),
+        random: &Randomness,
+    ) -> Result<Arc<dyn SeenRegister>> {
+        let Some(servers) = self.witness()? else { return Ok(seen) };
+        let register = servers.register(master, random, &at.clock)?;
+        let paced = Arc::new(GridStore::new(at.patient(at.store.clone()), grid.clone()));
+        let site = Arc::new(Site::look(paced, (master, id)).await?);
+        Ok(Arc::new(Witnessed::of(seen, register, (site, id)).await?))
     }
 
     /// A code of what this client has seen up to an epoch, or so far, to be compared with
@@ -438,7 +504,8 @@ impl SitePlace {
         let log = recording.as_ref().map_or(log.clone(), |recording| recording.log(log));
         let quantum = Duration::from_micros(parameters.quantum_us.into());
         let grid = DepartureGrid::new(clock.clone(), quantum);
-        let engine = HierarchyEngine::open(site, log, register, grid).await;
+        let seen = self.witnessed(register, keys, (&at, &grid), &random).await?;
+        let engine = HierarchyEngine::open(site, log, seen, grid).await;
         let engine = engine.map_err(|error| self.told_if_moved(error))?;
         Ok(Joined { engine, parameters, master, clock, recording, held: (lock, alone) })
     }

@@ -28,6 +28,7 @@ mod source_tree;
 mod two_clients;
 mod two_clouds;
 mod two_mounts;
+mod witness;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

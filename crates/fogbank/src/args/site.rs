@@ -127,6 +127,9 @@ pub struct SiteRestoreArgs {
     /// fogbank-cloud.
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: String,
+    /// Who keeps its witness.
+    #[command(flatten)]
+    pub witness: WitnessArgs,
 }
 
 /// Where a site goes.
@@ -155,6 +158,18 @@ pub struct SiteCompareArgs {
     pub at: Option<u64>,
 }
 
+/// Who keeps the witness of a site.
+#[derive(Debug, Clone, Default, Args)]
+pub struct WitnessArgs {
+    /// File with register servers that witness the site, so that its server cannot show two clients
+    /// two histories for two epochs, nor an old one to a client that comes.
+    ///
+    /// The file has mode 0600 and their addresses, one a line (see fogbank register-server), 3 or
+    /// another odd number. DIR/proxy keeps a copy. All clients need the same.
+    #[arg(long, value_name = "FILE")]
+    pub registers: Option<PathBuf>,
+}
+
 /// What a site is made with.
 #[derive(Debug, Clone, Args)]
 pub struct SiteCreateArgs {
@@ -170,6 +185,9 @@ pub struct SiteCreateArgs {
     /// Bytes of a block: what is read and written at once.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = within(limits::BLOCK_SIZE))]
     pub block: ByteSize,
+    /// Who keeps its witness.
+    #[command(flatten)]
+    pub witness: WitnessArgs,
 }
 
 /// What a client joins by.
@@ -187,6 +205,9 @@ pub struct SiteJoinArgs {
     /// The id of the site, as another client's fogbank site status tells it.
     #[arg(long, value_name = "ID")]
     pub id: String,
+    /// Who keeps its witness.
+    #[command(flatten)]
+    pub witness: WitnessArgs,
 }
 
 /// How the disk of a site is served.
