@@ -90,9 +90,9 @@ impl SecondJournal {
         let has = |place: &Path, file: &str| place.join(file).exists();
         if place.second_journal.is_none() && !has(&folder.join(journal), "format") {
             return Err(Error::CannotUse(format!(
-                "{} is the second place of this volume's journal, and holds none: mount its disk; \
-                 if it is lost, begin another with {SECOND_JOURNAL_FLAG} DIR, or remove {} to go on \
-                 without one",
+                "{} is the second place of this volume's journal, and holds none: mount its \
+                 disk; if it is lost, begin another with {SECOND_JOURNAL_FLAG} DIR, or remove {} \
+                 to go on without one",
                 folder.display(),
                 trusted.join(SECOND_JOURNAL).display()
             )));
