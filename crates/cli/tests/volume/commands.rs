@@ -261,7 +261,7 @@ fn round_trip(folder: &Path, uri: &str, start: impl Fn() -> Server) {
 
 #[test]
 fn nbdcopy_gets_back_what_it_put_after_a_restart() {
-    for shape in [&[][..], &PARTITION, &RING] {
+    for shape in [&[][..], &PARTITION, &RING, &MULTICLOUD] {
         let volume = Volume::of("4MiB", shape);
         round_trip(volume.folder.path(), &volume.uri(), || volume.serve());
     }
@@ -318,6 +318,7 @@ fn fio_finds_what_it_wrote() {
     check_by_fio(&Volume::new("8MiB"), "1m");
     check_by_fio(&Volume::of("8MiB", &PARTITION), "1m");
     check_by_fio(&Volume::of("8MiB", &RING), "256k");
+    check_by_fio(&Volume::of("8MiB", &MULTICLOUD), "1m");
 }
 
 /// fio writes at random over several connections, and checks what it reads.

@@ -129,6 +129,27 @@ fn is_mounted(place: &Path) -> bool {
 }
 
 #[test]
+fn a_volume_in_two_clouds_is_mounted_and_keeps_what_was_written() {
+    if !can_mount() {
+        return;
+    }
+    let volume = Volume::of("16MiB", &MULTICLOUD);
+    let place = volume.path("place");
+    std::fs::create_dir(&place).unwrap();
+    let mount = || {
+        let options = [&["--mkfs", "ext4"][..], &volume.store()].concat();
+        Server::try_mount(&volume.data(), &place, &options).unwrap_or_else(|said| panic!("{said}"))
+    };
+    let mut mounted = mount();
+    std::fs::write(place.join("name"), "what was written").unwrap();
+    assert!(mounted.terminate().success());
+    let mut again = mount();
+    assert_eq!(std::fs::read(place.join("name")).unwrap(), b"what was written");
+    assert!(again.terminate().success());
+    assert!(!is_mounted(&place) && again.last_words().contains("unmounted and closed"));
+}
+
+#[test]
 fn a_volume_is_mounted_by_one_command_and_unmounted_by_a_signal() {
     if !can_mount() {
         return;
