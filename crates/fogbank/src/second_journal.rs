@@ -90,9 +90,9 @@ impl SecondJournal {
         let has = |place: &Path, file: &str| place.join(file).exists();
         if place.second_journal.is_none() && !has(&folder.join(journal), "format") {
             return Err(Error::CannotUse(format!(
-                "{} is the second place of this volume's journal, and holds none: mount its \
-                 disk; if it is lost, begin another with {SECOND_JOURNAL_FLAG} DIR, or remove {} \
-                 to go on without one",
+                "{} is the second place of this volume's journal, and holds none: mount its disk; \
+                 if it is lost, begin another with {SECOND_JOURNAL_FLAG} DIR, or remove {} to go \
+                 on without one",
                 folder.display(),
                 trusted.join(SECOND_JOURNAL).display()
             )));
@@ -191,7 +191,7 @@ pub(crate) fn noted(trusted: &Path) -> Result<Option<PathBuf>> {
 
 /// What to do when the first place is lost.
 fn put_back(folder: &Path, trusted: &Path) -> String {
-    let away = quoted(&trusted.with_extension("lost"));
+    let away = quoted(trusted.with_extension("lost"));
     let (from, to) = (quoted(folder), quoted(trusted));
     format!(
         "move what is left away and put back what is there, and your copy of the key: mv {to} \
