@@ -19,7 +19,7 @@
 //! - A lock is never held while a message is on its way: no cloud waits for the other in a circle.
 //! - What a session sent and was not begun before a later one was open is never done.
 //! - In memory is what a shuffler keeps while there is room ([`KeptRoom`]), and what is on its way;
-//!   all else is in the store.
+//!   all else is in the store. On its way is a bounded number of messages, and a level a partition.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,14 +29,14 @@ use async_trait::async_trait;
 use fogbank_env::{RwLock, compute_over};
 use fogbank_store::{BlobTag, PutCondition, PutOutcome, Store, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 
-use crate::message::{Across, Back, Reached, ToSession};
+use crate::message::{Across, Back, Level, Reached, ToSession};
 use crate::seen::{self, Seen};
 use crate::session::{FromCloud, MixCloud, Opening, QUEUED_MAX, Session, SessionError, ToCloud};
 use crate::signed::{PublicKey, Signed, Signer, Signing};
 use crate::{
-    Elsewhere, Error, Holder, HolderSends, KeptRoom, KeptShelf, Seed, Shape, Shuffler,
+    Elsewhere, Error, Generation, Holder, HolderSends, KeptRoom, KeptShelf, Seed, Shape, Shuffler,
     ShufflerSends,
 };
 
@@ -100,8 +100,10 @@ struct Volume {
 #[derive(Clone)]
 struct Outlet {
     client: mpsc::Sender<Result<FromCloud, SessionError>>,
-    /// What the other cloud's messages make this one send back.
-    back: mpsc::UnboundedSender<Between>,
+    /// What the other cloud's messages make this one send back: levels, one a job, of which one a
+    /// partition is on its way. Whoever was sent the message does not wait for it: the clouds would
+    /// wait for each other in a circle.
+    back: mpsc::UnboundedSender<Back>,
     over: Arc<watch::Sender<bool>>,
 }
 
@@ -186,7 +188,11 @@ impl MixServer {
             out.tell(Ok(message)).await;
         }
         let signed = sends.peer.into_iter().map(|message| volume.signed(message));
-        signed.for_each(|message| _ = out.back.send(message));
+        for message in signed {
+            if let Between::Back(level) = message {
+                let _session_is_over = out.back.send(level);
+            }
+        }
         Ok(())
     }
 
@@ -333,11 +339,12 @@ impl Works {
     async fn run(
         self,
         mut asked: mpsc::Receiver<ToCloud>,
-        mut returning: mpsc::UnboundedReceiver<Between>,
+        mut returning: mpsc::UnboundedReceiver<Back>,
     ) {
         let mut works = JoinSet::new();
         let room = Arc::new(Semaphore::new(AT_ONCE_MAX));
         let mut lanes: HashMap<u16, oneshot::Receiver<()>> = HashMap::new();
+        let mut levels: HashMap<u16, (Generation, AbortHandle)> = HashMap::new();
         let mut over = self.out.over.subscribe();
         loop {
             let has_room = room.available_permits() > 0;
@@ -346,8 +353,15 @@ impl Works {
                 _ = over.wait_for(|over| *over) => break,
                 Some(_) = works.join_next() => {}
                 Some(message) = returning.recv() => {
+                    // A partition has one job at a time: nobody needs what one before it made.
+                    let Back::Level(Level { partition, generation, .. }) = message;
+                    if levels.get(&partition).is_some_and(|(newest, _)| *newest > generation) {
+                        continue;
+                    }
                     let own = self.clone();
-                    works.spawn(async move { own.pass(vec![message]).await });
+                    let passes = async move { own.pass(vec![Between::Back(message)]).await };
+                    let before = levels.insert(partition, (generation, works.spawn(passes)));
+                    before.into_iter().for_each(|(_, before)| before.abort());
                 }
                 message = asked.recv(), if has_room => {
                     let Some(message) = message else { break };
@@ -540,6 +554,9 @@ const FENCE: &str = "mix-session";
 const AT_ONCE_MAX: usize = 64;
 
 #[cfg(test)]
+mod pressure;
+
+#[cfg(test)]
 mod tests {
     use fogbank_store::MemoryStore;
 
@@ -549,9 +566,9 @@ mod tests {
         Sources, ToHolder, Upload, Want,
     };
     use crate::signed::UNSIGNED;
-    use crate::{Cells, Generation, Marks};
+    use crate::{Cells, Marks};
 
-    fn opening(volume: u64, session: u64) -> Opening {
+    pub fn opening(volume: u64, session: u64) -> Opening {
         let shape = Shape { partitions: 2, ..crate::tests::shape() };
         Opening { volume, shape, point: Seed::new([3; 32]), other: [4; 32], session }
     }
