@@ -120,14 +120,16 @@ fn what_deaths_show() {
     for (leak, words) in [
         (
             Leak::TakenAgain,
-            ["a block is in two places", "left == right", "a block is in a cell that is not read"],
+            &["a block is in two places", "left == right", "a block is in a cell that is not read"]
+                [..],
         ),
         (
             Leak::CommitAtOnce,
-            [
+            &[
                 "a level that is to be read is not here",
                 "a level that is not there",
                 "is not filled",
+                "the last job is not committed when the next begins",
             ],
         ),
     ] {

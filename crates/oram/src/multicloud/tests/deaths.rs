@@ -1,4 +1,5 @@
-//! Deaths of the client between any two effects, and of each cloud at every message.
+//! Deaths of the client between any two effects, of each cloud and of both at every message, and of
+//! the client with them.
 //!
 //! Then: values hold; a read that is repeated is the same; no cell is shown for two reads; the list
 //! of a job is the same on every attempt. That no pad covers two cells the ledger sees.
@@ -23,6 +24,12 @@ pub fn small(seed: u64, canary: Canary) -> World {
     let mut settings = settings(6, 8, layout(6, 2, 3, 8, 1));
     settings.refresh_every = 2;
     World::with(settings, seed, canary)
+}
+
+/// With jobs below the top that read what a shuffler keeps, and that it may have lost.
+pub fn deep(seed: u64) -> World {
+    let settings = settings(6, 8, layout(6, 2, 4, 12, 1));
+    World::new(MulticloudSettings { refresh_every: 2, ..settings }, seed)
 }
 
 /// Every access that the journal does not name is asked for again; then all results are as they
@@ -83,19 +90,51 @@ pub fn audit(world: &World) {
     }
 }
 
-/// The client, which saves its state now and then, dies at the effect of this number. Returns how
-/// many there were.
-fn client_dies(at: Option<u64>, saves: bool) -> u64 {
-    let mut world = small(1, Canary::default());
+/// Who dies at one moment.
+#[derive(Debug, Clone, Copy)]
+struct Dead {
+    client: bool,
+    clouds: &'static [u8],
+}
+
+const CLIENT: Dead = Dead { client: true, clouds: &[] };
+
+/// The client with either cloud, and with both.
+const WITH_CLIENT: [Dead; 3] = [
+    Dead { clouds: &[0], ..CLIENT },
+    Dead { clouds: &[1], ..CLIENT },
+    Dead { clouds: &[0, 1], ..CLIENT },
+];
+
+impl Dead {
+    /// They are there again, and what is under way is done again.
+    fn come_back(self, world: &mut World) {
+        self.clouds.iter().for_each(|cloud| world.cloud_dies(*cloud));
+        if self.client {
+            return world.recover();
+        }
+        let effects = world.plane.repeat().unwrap();
+        world.do_all(effects);
+    }
+}
+
+/// Whether the journal has the access of this number: one that it has not is asked for again.
+fn is_named(world: &World, number: u64) -> bool {
+    world.entries().any(|entry| matches!(entry, Entry::Access(entry) if entry.number == number))
+}
+
+/// The client, which saves its state now and then, dies at the effect of this number, and others
+/// with it. Returns how many effects there were.
+fn dies_at_effect(dead: Dead, at: Option<u64>, saves: bool) -> u64 {
+    let mut world = if dead.clouds.is_empty() { small(1, Canary::default()) } else { deep(1) };
     world.dies_at = at;
     for (number, (block, access)) in (0..).zip(history()) {
         world.arrive(block, access.clone()).unwrap();
         world.settle().unwrap();
         if world.is_dead {
-            world.recover();
+            dead.come_back(&mut world);
             world.settle().unwrap();
-            let is_named = |entry: Entry| matches!(entry, Entry::Access(e) if e.number == number);
-            if !world.entries().any(is_named) {
+            if !is_named(&world, number) {
                 world.arrive(block, access).unwrap();
                 world.settle().unwrap();
             }
@@ -111,36 +150,63 @@ fn client_dies(at: Option<u64>, saves: bool) -> u64 {
 #[test]
 fn the_client_dies_between_any_two_effects() {
     for saves in [false, true] {
-        let steps = client_dies(None, saves);
+        let steps = dies_at_effect(CLIENT, None, saves);
         assert!(steps > 200, "{steps}");
-        (1..=steps).for_each(|at| _ = client_dies(Some(at), saves));
+        (1..=steps).for_each(|at| _ = dies_at_effect(CLIENT, Some(at), saves));
     }
 }
 
-/// A cloud dies when so many messages have come. Returns how many there were.
-fn cloud_dies(cloud: u8, at: Option<u64>) -> u64 {
-    let mut world = small(2, Canary::default());
+#[test]
+fn all_three_die_between_any_two_effects() {
+    let all = Dead { client: true, clouds: &[0, 1] };
+    let steps = dies_at_effect(all, None, true);
+    assert!(steps > 200, "{steps}");
+    (1..=steps).for_each(|at| _ = dies_at_effect(all, Some(at), true));
+}
+
+/// Some die when so many messages have come. Returns how many there were, and how often levels were
+/// handed over.
+fn die_at_message(dead: Dead, at: Option<u64>) -> (u64, usize) {
+    let mut world = deep(2);
     let mut messages = 0;
-    for (block, access) in history() {
-        world.arrive(block, access).unwrap();
+    for (number, (block, access)) in (0..).zip(history()) {
+        world.arrive(block, access.clone()).unwrap();
         while world.deliver().unwrap() {
             messages += 1;
             if Some(messages) == at {
-                world.cloud_restarts(cloud).unwrap();
+                dead.come_back(&mut world);
+                if !is_named(&world, number) {
+                    world.arrive(block, access.clone()).unwrap();
+                }
             }
         }
     }
     ends_well(&mut world, &history());
-    messages
+    let is_handed = |of: &&Message| matches!(of, Message::Across(_, Across::Handed(_)));
+    (messages, world.seen.iter().flatten().filter(is_handed).count())
+}
+
+fn die_at_every_message(dead: Dead) {
+    let (messages, _) = die_at_message(dead, None);
+    let handed: usize = (1..=messages).map(|at| die_at_message(dead, Some(at)).1).sum();
+    assert!(messages > 200 && handed > 20, "{dead:?}: {messages}, {handed}");
 }
 
 #[test]
 fn a_cloud_dies_at_any_message() {
-    for cloud in [0, 1] {
-        let messages = cloud_dies(cloud, None);
-        assert!(messages > 200, "{messages}");
-        (1..=messages).for_each(|at| _ = cloud_dies(cloud, Some(at)));
+    for clouds in [&[0][..], &[1]] {
+        die_at_every_message(Dead { client: false, clouds });
     }
+}
+
+#[test]
+fn both_clouds_die_at_any_message() {
+    die_at_every_message(Dead { client: false, clouds: &[0, 1] });
+}
+
+#[test]
+fn the_client_dies_with_clouds_at_any_message() {
+    WITH_CLIENT.into_iter().for_each(die_at_every_message);
 }
 
 /// Many accesses under way, blocks of a job asked for while it is; deaths again and again.
@@ -161,7 +227,10 @@ pub fn dies_while_much_is_under_way(seed: u64, canary: Canary) {
         world.arrive(block, access).unwrap();
         (0..draw(14)).for_each(|_| _ = world.deliver().unwrap());
         if world.is_dead {
-            world.recover();
+            // Now and then with a cloud, or with both.
+            let clouds: [&[u8]; 4] = [&[], &[0], &[1], &[0, 1]];
+            let clouds = clouds[if draw(3) == 0 { 1 + draw(3) as usize } else { 0 }];
+            Dead { client: true, clouds }.come_back(&mut world);
             let named = world.entries().filter(|entry| matches!(entry, Entry::Access(_))).count();
             for (block, access) in asked.clone().into_iter().skip(named) {
                 world.arrive(block, access).unwrap();
@@ -170,7 +239,8 @@ pub fn dies_while_much_is_under_way(seed: u64, canary: Canary) {
             world.saves();
         } else if draw(20) == 0 {
             world.dies_at = None;
-            world.cloud_restarts(draw(2) as u8).unwrap();
+            let clouds: [&[u8]; 3] = [&[0], &[1], &[0, 1]];
+            Dead { client: false, clouds: clouds[draw(3) as usize] }.come_back(&mut world);
         }
     }
     world.dies_at = None;

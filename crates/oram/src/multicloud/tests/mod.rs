@@ -9,7 +9,9 @@ mod game;
 mod imagined;
 mod kept;
 mod lies;
+mod lost;
 mod replay;
+mod stale;
 mod views;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -520,8 +522,17 @@ impl World {
         self.shufflers[at] = shuffler.within(self.rooms[at].clone());
     }
 
-    /// A cloud starts again: the shuffler has lost all, the holder what is not in its store.
+    /// A cloud starts again, and the client does again what is under way.
     pub fn cloud_restarts(&mut self, cloud: u8) -> Result<()> {
+        self.cloud_dies(cloud);
+        let effects = self.plane.repeat()?;
+        self.do_all(effects);
+        Ok(())
+    }
+
+    /// A cloud ends and is there again, which the client has still to hear of: the shuffler has
+    /// lost all, the holder what is not in its store.
+    pub fn cloud_dies(&mut self, cloud: u8) {
         let at = usize::from(cloud);
         self.opens(cloud);
         self.holders[at] = holder(self.shape, &self.plane.point(cloud), &self.stores[at]);
@@ -529,9 +540,6 @@ impl World {
             self.links[at][other].clear();
             self.links[other][at].clear();
         }
-        let effects = self.plane.repeat()?;
-        self.do_all(effects);
-        Ok(())
     }
 }
 
