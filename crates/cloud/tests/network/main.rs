@@ -12,6 +12,7 @@ mod liar;
 mod log;
 #[path = "../../../objects/tests/server/mod.rs"]
 mod object_server;
+mod mixing;
 mod raw;
 #[path = "../relay/mod.rs"]
 mod relay;

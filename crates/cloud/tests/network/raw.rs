@@ -61,12 +61,17 @@ pub struct Raw {
 
 impl Raw {
     pub async fn connect(server: &Server, tenant: &str) -> Self {
+        Self::showing(server, tenant, &server.credentials(tenant).token).await
+    }
+
+    /// One that shows this token.
+    pub async fn showing(server: &Server, tenant: &str, token: &fogbank_tls::Token) -> Self {
         let stream = hyper_util::rt::TokioIo::new(tls(server).await);
         let executor = hyper_util::rt::TokioExecutor::new();
         let made = hyper::client::conn::http2::handshake(executor, stream);
         let (sender, connection) = made.await.unwrap();
         tokio::spawn(connection);
-        let bearer = format!("Bearer {}", *server.credentials(tenant).token.digits());
+        let bearer = format!("Bearer {}", *token.digits());
         Self { sender, tenant: tenant.into(), bearer }
     }
 

@@ -53,7 +53,7 @@ fn with_contents(exchange: Exchange, message: &Message, of: &Message) -> Option<
 
 /// What stood in an older message of the kind, under the name of the new one.
 pub fn stale() -> Vec<(String, Box<Lie>)> {
-    // A shuffler is rarely handed levels twice: `two_messages_exchanged` has them of two partitions.
+    // A shuffler is rarely handed levels twice: below they are exchanged between two partitions.
     let kinds = CONTENTS.into_iter().filter(|(name, _)| *name != "S1 handed");
     let lie = |(name, exchange): (&str, Exchange)| {
         let old = RefCell::new(Vec::<Message>::new());
