@@ -10,9 +10,9 @@ mod honest;
 mod hostile;
 mod liar;
 mod log;
+mod mixing;
 #[path = "../../../objects/tests/server/mod.rs"]
 mod object_server;
-mod mixing;
 mod raw;
 #[path = "../relay/mod.rs"]
 mod relay;
