@@ -16,9 +16,9 @@ use std::sync::Arc;
 use between::{Between, Fate};
 use bytesize::ByteSize;
 use fogbank::args::VolumeShapeArgs;
-use fogbank::backup::back_up;
+use fogbank::backup::{back_up, check_second_store};
 use fogbank::volume::{Flags, Flow, OpenedStore, Volume, VolumeConfig, VolumeEngine};
-use fogbank::{Error, OpenOptions, Place};
+use fogbank::{Error, OpenOptions, Place, lock_trusted_side};
 use fogbank_cloud::{
     Allowance, CloudServer, Keeping, MixClient, ServerSettings, Tenants, identity,
 };
@@ -29,6 +29,7 @@ use fogbank_mix::session::{MixCloud, Opening, SessionError};
 use fogbank_objects::Environment;
 use fogbank_oram::multicloud::MulticloudSettings;
 use fogbank_oram::{Access, Address, ImmediateEngine, ImmediateShape, Scanned};
+use fogbank_seal::MasterKey;
 use spoil::spoil;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -675,6 +676,51 @@ async fn a_volume_goes_to_two_other_clouds() {
     let is_named = |why: &str| why.contains("second cloud");
     assert!(matches!(&found, Error::CloudLied(why) if is_named(why)), "{found:?}");
     drop(folder);
+}
+
+/// As `fogbank rotate-key` does it: a copy under a key that goes with it, the old volume closed and
+/// held, and then the new one filled. The old key opens the old volume alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotated_volume_is_opened_by_its_new_key_alone() {
+    let (clouds, folder, place) = made().await;
+    let volume = open(&place).await.unwrap();
+    write(&*volume.engine(), 0, 1).await;
+    volume.close().await.unwrap();
+    let passing = MasterKey::from_bytes(&mut [9; 32]);
+    let opened = OpenedStore::open(OpenOptions::new(place.clone()).existing()).await.unwrap();
+    let mut resting = opened.rest().await.unwrap();
+    let second = Some(other_tenant(&clouds[1]));
+    for (second, is_enough) in [(None, false), (second.as_deref(), true)] {
+        let checked = check_second_store(&resting.encoded(), "--to-second-store", second);
+        assert_eq!(checked.is_ok(), is_enough);
+    }
+    let random = Randomness::repeatable(2);
+    let file = back_up(&mut resting, Vec::new(), &passing, &random, &mut |_, _| {}).await.unwrap();
+    resting.close().await.unwrap();
+    let held = lock_trusted_side(&place.trusted()).unwrap();
+    let data = folder.path().join("new");
+    let new = Place { store: Some(other_tenant(&clouds[0])), data, ..place.clone() };
+    let backup = BackupReader::open(&file[..], &passing).unwrap();
+    let options = OpenOptions::new(Place { second_store: second, ..new.clone() });
+    options.restore(backup, &mut |_, _| {}).await.unwrap();
+    drop(held);
+    let is_all_there = async |place: &Place| {
+        let volume = open(place).await.unwrap();
+        is_there(&*volume.engine(), 0, 1).await;
+        volume.close().await.unwrap();
+    };
+    // The old key is not the new one's, nor the other way round.
+    let keys = [&place, &new].map(|place| place.trusted().join("key"));
+    let kept = keys.each_ref().map(|key| std::fs::read(key).unwrap());
+    assert_ne!(kept[0], kept[1]);
+    for (at, of) in [(0, &place), (1, &new)] {
+        fogbank_env::write_secret(&keys[at], &kept[1 - at]).unwrap();
+        let told = refused(of).await;
+        let says = |why: &str| why.contains("the key is not this store's");
+        assert!(matches!(&told, Error::CloudLied(why) if says(why)), "{told:?}");
+        fogbank_env::write_secret(&keys[at], &kept[at]).unwrap();
+        is_all_there(of).await;
+    }
 }
 
 struct Nobody;
