@@ -1,7 +1,5 @@
 //! The token that a server shows to another in `multicloud`, over real sockets.
 
-use std::time::Duration;
-
 use fogbank_cloud::Keeping;
 
 use crate::fixture::Server;
@@ -30,7 +28,7 @@ async fn a_token_to_mix_opens_nothing_else_and_no_other_token_mixes() {
             if is_let_in && mixes {
                 // It waits for a client that opens a volume here.
                 while figures() == before {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    tokio::task::yield_now().await;
                 }
                 answer.abort();
             } else {
