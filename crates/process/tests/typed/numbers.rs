@@ -4,13 +4,14 @@
 use std::process::Command;
 
 /// What stands for a value that is no number.
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 24] = [
     "ADDRESS",
     "DIR",
     "DISKS",
     "ENGINE",
     "FIGURE",
     "FILE",
+    "FOLDER",
     "FORMAT",
     "HOST:PORT",
     "ID",

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use fogbank_durable::shared::Site;
 use fogbank_env::{Clock, Mutex, Purpose, Randomness, SystemClock};
+use fogbank_oram::Error;
 use fogbank_oram::hierarchy::HierarchyEngine;
-use fogbank_oram::{Error, ImmediateEngine};
 use fogbank_store::{
     BlobLog, Call, Cell, DepartureGrid, LOG_EVENTS_AHEAD, Log, LogEntry, LogEvent, LogEvents,
     Operation, Reply, Store, StoreError, store_by_calls,

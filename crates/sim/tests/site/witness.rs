@@ -85,7 +85,7 @@ async fn of_two_histories_one_goes_on_for_less_than_two_epochs() {
                 (true, Err(error)) => assert!(is_lie(&error, FORKED), "{case}: {error}"),
                 (true, Ok(_)) => panic!("{case}: it comes"),
                 (false, joined) => {
-                    let (count, error) = writes_until_refused(&*joined.unwrap(), 60).await;
+                    let (count, error) = writes_until_refused(&joined.unwrap(), 60).await;
                     assert!(count == 60 && error.is_none(), "{case}: {error:?}");
                 }
             }
