@@ -43,7 +43,7 @@ pub enum RegisterPlace {
 
 /// Servers, and the file that says that the register is with them.
 pub struct Servers {
-    addresses: Vec<PeerAddress>,
+    list: ServerList,
     marker: PathBuf,
 }
 
@@ -100,9 +100,9 @@ impl RegisterPlace {
                 "a store in memory ends with its process: it has no use for --registers".into(),
             ));
         }
-        let servers = Servers { addresses: read_list(list)?, marker };
+        let servers = Servers { list: ServerList::of(list)?, marker };
         match noted(&servers.marker)? {
-            Some(pins) if pins != servers.pins() => Err(Error::Usage(format!(
+            Some(pins) if pins != servers.list.pins() => Err(Error::Usage(format!(
                 "{} names other servers than those that keep the freshness register of this store; \
                  to go over to others, take the register back from the old ones first: fogbank \
                  recover --registers OLD --move-register file",
@@ -143,7 +143,7 @@ impl RegisterPlace {
         Ok(match self {
             Self::Memory => Arc::new(MemoryRegister::default()),
             Self::File(file) => Arc::new(FileRegister::new(file)),
-            Self::Servers(servers) => Arc::new(servers.register(master, random, clock)?),
+            Self::Servers(servers) => Arc::new(servers.list.register(master, random, clock)?),
         })
     }
 
@@ -165,74 +165,65 @@ impl RegisterPlace {
         match self {
             Self::Memory => "register in memory".into(),
             Self::File(_) => "register".into(),
-            Self::Servers(servers) => format!("register at {} servers", servers.addresses.len()),
+            Self::Servers(servers) => format!("register at {} servers", servers.list.count()),
         }
     }
 }
 
 impl Servers {
+    fn note(&self) -> Result<()> {
+        let mut text =
+            "# the freshness register of this store is kept by these servers\n".to_owned();
+        self.list.pins().iter().for_each(|pin| text += &format!("{pin}\n"));
+        fogbank_env::write_secret(&self.marker, text.as_bytes())
+            .map_err(|e| unusable(&self.marker, e))
+    }
+}
+
+/// The servers that a list names: those of a store's register, or of the witness of a site.
+pub(crate) struct ServerList {
+    text: String,
+    addresses: Vec<PeerAddress>,
+}
+
+impl ServerList {
+    /// Those that a file names.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it is no list, or others can read it.
+    pub fn of(path: &Path) -> Result<Self> {
+        let unread = |why: String| Error::Usage(format!("--registers {}: {why}", path.display()));
+        let file = File::open(path).map_err(|e| unread(e.to_string()))?;
+        if let Some(mode) = fogbank_env::open_to_others(&file).map_err(|e| unread(e.to_string()))? {
+            return Err(unread(format!(
+                "others can read the secrets in it (mode {mode:04o}); run: chmod 600 {}",
+                quoted(path)
+            )));
+        }
+        let mut text = String::new();
+        file.take(LIST_BYTES_MAX).read_to_string(&mut text).map_err(|e| unread(e.to_string()))?;
+        let addresses = parse_list(&text).map_err(|e| unread(e.to_string()))?;
+        Ok(Self { text, addresses })
+    }
+
+    /// The list as it was written. It has secrets.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.addresses.len()
+    }
+
     fn pins(&self) -> Vec<Pin> {
         let mut pins: Vec<Pin> = self.addresses.iter().map(|address| address.pin).collect();
         pins.sort();
         pins
     }
 
-    fn register(
-        &self,
-        master: &MasterKey,
-        random: &Randomness,
-        clock: &Arc<dyn Clock>,
-    ) -> Result<QuorumRegister> {
-        register_at(&self.addresses, master, random, clock)
-    }
-
-    fn note(&self) -> Result<()> {
-        let mut text =
-            "# the freshness register of this store is kept by these servers\n".to_owned();
-        self.pins().iter().for_each(|pin| text += &format!("{pin}\n"));
-        fogbank_env::write_secret(&self.marker, text.as_bytes())
-            .map_err(|e| unusable(&self.marker, e))
-    }
-}
-
-/// The register that servers keep under a name that follows from a key.
-fn register_at(
-    addresses: &[PeerAddress],
-    master: &MasterKey,
-    random: &Randomness,
-    clock: &Arc<dyn Clock>,
-) -> Result<QuorumRegister> {
-    let name = RegisterKey::name(master);
-    let peer = |address: &PeerAddress| {
-        let peer = TlsPeer::new(address.clone(), name, clock.clone());
-        let peer = peer.map_err(|e| Error::Bug(e.to_string()))?;
-        Ok(Arc::new(peer) as Arc<dyn RegisterPeer>)
-    };
-    let peers = addresses.iter().map(peer).collect::<Result<_>>()?;
-    let ballots = random.split(BALLOTS).stream(Purpose::Incarnation);
-    // As long as a cloud that does not answer is waited for.
-    let register = QuorumRegister::new(peers, master, ballots);
-    Ok(register.patient(clock.clone(), RetrySchedule::default()))
-}
-
-/// The servers that keep the witness of a site, by a list that its clients have copies of.
-pub(crate) struct WitnessServers(Vec<PeerAddress>);
-
-impl WitnessServers {
-    /// Those that a file names.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if it is no list, or others can read it.
-    pub fn of(list: &Path) -> Result<Self> {
-        read_list(list).map(Self)
-    }
-
-    /// How many.
-    pub fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    /// The register that they keep for the site of this key. Nothing is read or sent yet.
+    /// The register that they keep under a name that follows from the key. Nothing is read or sent
+    /// yet.
     ///
     /// # Errors
     /// [`Error::Bug`] if TLS cannot be spoken at all.
@@ -241,8 +232,18 @@ impl WitnessServers {
         master: &MasterKey,
         random: &Randomness,
         clock: &Arc<dyn Clock>,
-    ) -> Result<Arc<dyn Register>> {
-        Ok(Arc::new(register_at(&self.0, master, random, clock)?))
+    ) -> Result<QuorumRegister> {
+        let name = RegisterKey::name(master);
+        let peer = |address: &PeerAddress| {
+            let peer = TlsPeer::new(address.clone(), name, clock.clone());
+            let peer = peer.map_err(|e| Error::Bug(e.to_string()))?;
+            Ok(Arc::new(peer) as Arc<dyn RegisterPeer>)
+        };
+        let peers = self.addresses.iter().map(peer).collect::<Result<_>>()?;
+        let ballots = random.split(BALLOTS).stream(Purpose::Incarnation);
+        // As long as a cloud that does not answer is waited for.
+        let register = QuorumRegister::new(peers, master, ballots);
+        Ok(register.patient(clock.clone(), RetrySchedule::default()))
     }
 }
 
@@ -266,12 +267,12 @@ pub async fn move_register(
     let master = fogbank_seal::load_or_create(&place.trusted().join("key"), &mut unused, false)
         .map_err(|e| Error::CannotUse(e.to_string()))?;
     let (file, marker) = (file_of(place), marker_of(place));
-    let servers = Servers { addresses: read_list(list)?, marker };
-    let count = servers.addresses.len();
-    let quorum = servers.register(&master, random, clock)?;
+    let servers = Servers { list: ServerList::of(list)?, marker };
+    let count = servers.list.count();
+    let quorum = servers.list.register(&master, random, clock)?;
     let noted = noted(&servers.marker)?;
     match (to_servers, noted) {
-        (true, Some(pins)) if pins == servers.pins() => {
+        (true, Some(pins)) if pins == servers.list.pins() => {
             Ok(format!("the register is at these {count} servers already"))
         }
         (true, Some(_)) | (false, None) => Err(Error::Usage(format!(
@@ -288,7 +289,7 @@ pub async fn move_register(
             remove(&file)?;
             Ok(format!("the register is at {count} servers now; give --registers from now on"))
         }
-        (false, Some(pins)) if pins != servers.pins() => Err(Error::Usage(format!(
+        (false, Some(pins)) if pins != servers.list.pins() => Err(Error::Usage(format!(
             "{} names other servers than those that keep the register",
             list.display()
         ))),
@@ -342,20 +343,6 @@ fn noted(marker: &Path) -> Result<Option<Vec<Pin>>> {
         Some(pins) if !pins.is_empty() => Ok(Some(pins)),
         _ => Err(unusable(marker, "it is damaged; restore it from your backup")),
     }
-}
-
-fn read_list(path: &Path) -> Result<Vec<PeerAddress>> {
-    let unread = |why: String| Error::Usage(format!("--registers {}: {why}", path.display()));
-    let file = File::open(path).map_err(|e| unread(e.to_string()))?;
-    if let Some(mode) = fogbank_env::open_to_others(&file).map_err(|e| unread(e.to_string()))? {
-        return Err(unread(format!(
-            "others can read the secrets in it (mode {mode:04o}); run: chmod 600 {}",
-            quoted(path)
-        )));
-    }
-    let mut text = String::new();
-    file.take(LIST_BYTES_MAX).read_to_string(&mut text).map_err(|e| unread(e.to_string()))?;
-    parse_list(&text).map_err(|e| unread(e.to_string()))
 }
 
 /// Removes a file; that it is gone is durable when this returns.

@@ -20,25 +20,22 @@
 mod filling;
 mod reading;
 mod shape;
+mod witness;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fogbank_durable::Suspicion;
 use fogbank_durable::shared::{
-    Coming, Compared, FileSeen, Seen, SeenRegister, Site, SiteParameters, Superblock, Witnessed,
+    Coming, Compared, FileSeen, Seen, SeenRegister, Site, SiteParameters, Superblock,
 };
 use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock, quoted};
 use fogbank_oram::ImmediateEngine;
 use fogbank_oram::hierarchy::{HierarchyEngine, schedule_of};
 use fogbank_seal::{MasterKey, StoreId};
 use fogbank_store::url::StoreUrl;
-use fogbank_store::{
-    Absences, BlobLog, DepartureGrid, GridStore, Log, Retry, RetrySchedule, Store, ToldLog,
-};
+use fogbank_store::{Absences, BlobLog, DepartureGrid, Log, Retry, RetrySchedule, Store, ToldLog};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
@@ -48,7 +45,6 @@ use crate::place::{
     Place, across_a_link, check_access, lock_trusted_side, of_new, of_store, open_telling,
 };
 use crate::recording::Recording;
-use crate::registers::WitnessServers;
 use crate::second_journal::SECOND_JOURNAL_FLAG;
 use crate::side_check::check_apart;
 use crate::volume::Flow;
@@ -71,9 +67,6 @@ const FORMAT: u16 = 1;
 const SITE: &str = "site";
 const SEEN: &str = "seen";
 const KEY: &str = "key";
-const WITNESS: &str = "witness";
-/// Bytes of a list of servers, at most.
-const LIST_BYTES_MAX: u64 = 1 << 16;
 
 /// Where a client of a site has its own side.
 #[derive(Debug, Clone)]
@@ -374,60 +367,6 @@ impl SitePlace {
             seen: seen.map_or(0, |seen| seen.superblock),
             witness: self.witness()?.map(|servers| servers.count()),
         })
-    }
-
-    /// Refuses what is no list of servers.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if others can read it, or it names no servers.
-    pub fn check_witness(list: &Path) -> Result<()> {
-        WitnessServers::of(list).map(drop)
-    }
-
-    /// Has the servers of a list keep the witness of the site for this client: from now on each
-    /// command that opens the site asks them. All its clients need the same.
-    ///
-    /// # Errors
-    /// As [`SitePlace::check_witness`]; [`Error::CannotUse`] if it cannot be noted.
-    pub fn witnessed_by(&self, list: &Path) -> Result<()> {
-        Self::check_witness(list)?;
-        let path = self.witness_list();
-        let copied = || {
-            let mut text = Vec::new();
-            File::open(list)?.take(LIST_BYTES_MAX).read_to_end(&mut text)?;
-            fogbank_env::write_secret(&path, &text)
-        };
-        copied().map_err(|e| Error::CannotUse(format!("{}: {e}", path.display())))
-    }
-
-    /// The file with the list of servers that keep its witness, if it has one.
-    pub fn witness_list(&self) -> PathBuf {
-        self.0.join(WITNESS)
-    }
-
-    fn witness(&self) -> Result<Option<WitnessServers>> {
-        let path = self.witness_list();
-        match path.try_exists() {
-            Ok(true) => WitnessServers::of(&path).map(Some),
-            Ok(false) => Ok(None),
-            Err(e) => Err(Error::CannotUse(format!("{}: {e}", path.display()))),
-        }
-    }
-
-    /// What this client has seen, behind the witness if there is one. What that asks of the server
-    /// leaves at points of the grid, too.
-    async fn witnessed(
-        &self,
-        seen: Arc<dyn SeenRegister>,
-        (master, id): (&MasterKey, StoreId),
-        (at, grid): (&At, &DepartureGrid),
-        random: &Randomness,
-    ) -> Result<Arc<dyn SeenRegister>> {
-        let Some(servers) = self.witness()? else { return Ok(seen) };
-        let register = servers.register(master, random, &at.clock)?;
-        let paced = Arc::new(GridStore::new(at.patient(at.store.clone()), grid.clone()));
-        let site = Arc::new(Site::look(paced, (master, id)).await?);
-        Ok(Arc::new(Witnessed::of(seen, register, (site, id)).await?))
     }
 
     /// A code of what this client has seen up to an epoch, or so far, to be compared with
