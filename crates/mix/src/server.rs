@@ -68,8 +68,26 @@ pub struct MixServer {
     signer: Arc<Signer>,
     elsewhere: Option<Arc<dyn Elsewhere>>,
     room: Arc<KeptRoom>,
+    bounds: Bounds,
     volume: watch::Sender<Option<Arc<Volume>>>,
     session: tokio::sync::Mutex<Option<Running>>,
+}
+
+/// What is bounded of a session. Tests have servers without.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// Messages in each of its queues.
+    queued: usize,
+    /// Messages of a client that are worked off at once.
+    at_once: usize,
+    /// Whether of a partition one level goes back at a time.
+    one_level: bool,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { queued: QUEUED_MAX, at_once: AT_ONCE_MAX, one_level: true }
+    }
 }
 
 /// The session that is open.
@@ -119,8 +137,8 @@ impl MixServer {
     /// What it sends to the other is signed.
     pub fn new(store: Arc<dyn Store>, peer: Arc<dyn PeerLink>, signer: Arc<Signer>) -> Self {
         let (volume, session) = (watch::Sender::new(None), tokio::sync::Mutex::default());
-        let (elsewhere, room) = (None, KeptRoom::unbounded());
-        Self { store, peer, signer, elsewhere, room, volume, session }
+        let (elsewhere, room, bounds) = (None, KeptRoom::unbounded(), Bounds::default());
+        Self { store, peer, signer, elsewhere, room, bounds, volume, session }
     }
 
     /// The same, with room for what its shuffler keeps in memory; the rest goes into the store.
@@ -290,13 +308,14 @@ impl MixCloud for MixServer {
         }
         volume.seen.look_again().await?;
         let reached = volume.seen.reached();
-        let (sender, asked) = mpsc::channel(QUEUED_MAX);
-        let (client, receiver) = mpsc::channel(QUEUED_MAX);
+        let bounds = self.bounds;
+        let (sender, asked) = mpsc::channel(bounds.queued);
+        let (client, receiver) = mpsc::channel(bounds.queued);
         let (back, returning) = mpsc::unbounded_channel();
         let out = Outlet { client, back, over: Arc::new(watch::Sender::new(false)) };
         *volume.out.write() = Some(out.clone());
         self.volume.send_replace(Some(volume.clone()));
-        let works = Works { volume, peer: self.peer.clone(), out: out.clone() };
+        let works = Works { volume, peer: self.peer.clone(), out: out.clone(), bounds };
         let task = tokio::spawn(works.run(asked, returning));
         *session = Some(Running { out, task });
         Ok(Session { sender, receiver, reached, key: self.signer.key() })
@@ -332,6 +351,7 @@ struct Works {
     volume: Arc<Volume>,
     peer: Arc<dyn PeerLink>,
     out: Outlet,
+    bounds: Bounds,
 }
 
 impl Works {
@@ -342,7 +362,7 @@ impl Works {
         mut returning: mpsc::UnboundedReceiver<Back>,
     ) {
         let mut works = JoinSet::new();
-        let room = Arc::new(Semaphore::new(AT_ONCE_MAX));
+        let room = Arc::new(Semaphore::new(self.bounds.at_once));
         let mut lanes: HashMap<u16, oneshot::Receiver<()>> = HashMap::new();
         let mut levels: HashMap<u16, (Generation, AbortHandle)> = HashMap::new();
         let mut over = self.out.over.subscribe();
@@ -361,7 +381,9 @@ impl Works {
                     let own = self.clone();
                     let passes = async move { own.pass(vec![Between::Back(message)]).await };
                     let before = levels.insert(partition, (generation, works.spawn(passes)));
-                    before.into_iter().for_each(|(_, before)| before.abort());
+                    if let Some((_, before)) = before.filter(|_| self.bounds.one_level) {
+                        before.abort();
+                    }
                 }
                 message = asked.recv(), if has_room => {
                     let Some(message) = message else { break };

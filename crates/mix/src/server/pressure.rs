@@ -52,9 +52,10 @@ impl PeerLink for Gate {
     }
 }
 
-fn server_beside(peer: Arc<dyn PeerLink>) -> MixServer {
+fn server_beside(peer: Arc<dyn PeerLink>, bounds: Bounds) -> MixServer {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    MixServer::new(store, peer, Arc::new(Signer::new(&Seed::new([5; 32]))))
+    let server = MixServer::new(store, peer, Arc::new(Signer::new(&Seed::new([5; 32]))));
+    MixServer { bounds, ..server }
 }
 
 /// Lets all others run until none can go on.
@@ -106,11 +107,10 @@ const MANY: u64 = 4 * (QUEUED_MAX + AT_ONCE_MAX) as u64;
 
 /// A client that takes no answers is kept waiting at a bound, and so are its messages. When it
 /// takes them all goes on, and nothing is lost.
-#[tokio::test]
-async fn who_takes_no_answers_waits_to_send_and_loses_nothing() {
+async fn takes_no_answers(bounds: Bounds) {
     let gate = Gate::closed();
     gate.open.add_permits(1);
-    let cloud = server_beside(gate.clone());
+    let cloud = server_beside(gate.clone(), bounds);
     let mut session = cloud.open(&opening(1, 1)).await.unwrap();
     let (sending, sent) = many_reads(session.sender.clone(), MANY);
     all_wait().await;
@@ -126,14 +126,14 @@ async fn who_takes_no_answers_waits_to_send_and_loses_nothing() {
 
 /// The other cloud takes nothing: so many messages are on their way to it, the client waits to
 /// send more, and all of them come when it takes them.
-#[tokio::test]
-async fn a_slow_other_cloud_keeps_the_sender_waiting_and_nothing_is_lost() {
+async fn other_cloud_is_slow(bounds: Bounds) {
     let gate = Gate::closed();
-    let cloud = server_beside(gate.clone());
+    let cloud = server_beside(gate.clone(), bounds);
     let mut session = cloud.open(&opening(1, 1)).await.unwrap();
     let (sending, sent) = many_reads(session.sender.clone(), MANY);
     all_wait().await;
-    assert_eq!(sent.load(Ordering::Relaxed), (AT_ONCE_MAX + QUEUED_MAX) as u64);
+    let most = (AT_ONCE_MAX + QUEUED_MAX) as u64;
+    assert_eq!(sent.load(Ordering::Relaxed), most, "a queue, and what is worked off");
     assert_eq!(gate.most(), AT_ONCE_MAX);
     let mut reads = told(&mut session, AT_ONCE_MAX as u64).await;
     all_wait().await;
@@ -155,11 +155,10 @@ async fn a_slow_other_cloud_keeps_the_sender_waiting_and_nothing_is_lost() {
 
 /// What the other cloud makes this one send back is a level a job. Of a partition one is kept:
 /// a client that begins a job again and again, beside a slow link, fills no memory.
-#[tokio::test]
-async fn of_levels_that_go_back_one_a_partition_is_kept() {
+async fn levels_go_back(bounds: Bounds) {
     let other = Arc::new(Signer::new(&Seed::new([6; 32])));
     let gate = Gate::closed();
-    let cloud = server_beside(gate.clone());
+    let cloud = server_beside(gate.clone(), bounds);
     let opening = Opening { other: other.key(), ..opening(1, 1) };
     let session = cloud.open(&opening).await.unwrap();
     let signing = Signing { volume: 1, own: other, other: cloud.signer.key() };
@@ -186,7 +185,7 @@ async fn of_levels_that_go_back_one_a_partition_is_kept() {
         }
     }
     all_wait().await;
-    assert_eq!(gate.held.lock().0, 2);
+    assert_eq!(gate.held.lock().0, 2, "levels on their way");
     gate.open.add_permits(1);
     all_wait().await;
     let newest = |passed: &Between| match passed {
@@ -194,4 +193,39 @@ async fn of_levels_that_go_back_one_a_partition_is_kept() {
         other => panic!("{other:?}"),
     };
     assert_eq!(gate.passed.lock().iter().map(newest).collect::<Vec<_>>(), [19, 19]);
+}
+
+#[tokio::test]
+async fn who_takes_no_answers_waits_to_send_and_loses_nothing() {
+    takes_no_answers(Bounds::default()).await;
+}
+
+#[tokio::test]
+async fn a_slow_other_cloud_keeps_the_sender_waiting_and_nothing_is_lost() {
+    other_cloud_is_slow(Bounds::default()).await;
+}
+
+#[tokio::test]
+async fn of_levels_that_go_back_one_a_partition_is_kept() {
+    levels_go_back(Bounds::default()).await;
+}
+
+/// A server that has forgotten a bound is found by each of these that is about it.
+#[tokio::test]
+async fn a_bound_that_is_forgotten_is_seen() {
+    let usual = Bounds::default;
+    let queues = Bounds { queued: 1 << 20, ..usual() };
+    let works = Bounds { at_once: 1 << 20, ..usual() };
+    let levels = Bounds { one_level: false, ..usual() };
+    for (wrong, words) in [
+        (tokio::spawn(takes_no_answers(queues)), "both queues"),
+        (tokio::spawn(takes_no_answers(works)), "both queues"),
+        (tokio::spawn(other_cloud_is_slow(queues)), "a queue, and"),
+        (tokio::spawn(other_cloud_is_slow(works)), "a queue, and"),
+        (tokio::spawn(levels_go_back(levels)), "levels on their way"),
+    ] {
+        let seen = wrong.await.expect_err("it was not seen").into_panic();
+        let told = seen.downcast_ref::<String>().unwrap();
+        assert!(told.contains(words), "{told}");
+    }
 }
