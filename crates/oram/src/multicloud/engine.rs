@@ -104,7 +104,7 @@ impl MulticloudEngine {
 
     /// Opens sessions, behind so many records of the journal. When both are open all that is under
     /// way is done again.
-    async fn begin(
+    pub(super) async fn begin(
         plane: MulticloudPlane,
         records: u64,
         (vault, grid): (Vault, DepartureGrid),

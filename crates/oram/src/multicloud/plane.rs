@@ -78,7 +78,13 @@ pub struct MulticloudPlane {
     /// A check has failed, or an invariant: nothing leaves any more.
     is_silent: bool,
     pub(super) canary: Canary,
+    /// By access, the level at which its block lay, if at any: what no cloud may learn.
+    #[cfg(test)]
+    pub(super) truths: Truths,
 }
+
+#[cfg(test)]
+pub(super) type Truths = Arc<fogbank_env::Mutex<std::collections::BTreeMap<u64, Option<u8>>>>;
 
 impl MulticloudPlane {
     /// The client of a new volume: every block holds zeros.
@@ -120,6 +126,8 @@ impl MulticloudPlane {
             accusation: None,
             is_silent: false,
             canary: Canary::default(),
+            #[cfg(test)]
+            truths: Truths::default(),
         })
     }
 

@@ -194,6 +194,11 @@ impl MulticloudPlane {
             self.positions.set_home(block, Home::UnderWay);
         }
         self.give_evictions(entry.partition);
+        #[cfg(test)]
+        {
+            let wanted = is_wanted.then(|| entry.places[usize::from(entry.index)].level);
+            self.truths.lock().insert(entry.number, wanted);
+        }
         self.accesses.push_back(UnderWay::new(entry, cells, is_wanted));
         Ok(())
     }

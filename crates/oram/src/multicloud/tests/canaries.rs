@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::deaths::dies_while_much_is_under_way;
-use super::game::{FIRST_CELL, FIRST_NAMED, INDEX, INDEX_0, ORDER, game};
+use super::game::{Asked, FIRST_CELL, FIRST_NAMED, INDEX, INDEX_0, ORDER, game};
 use super::lies::{Lie, Outcome, lies, named, outcome, tells};
 use super::views::{CHANCE, plays, rules};
 use super::*;
@@ -106,10 +106,12 @@ fn a_guesser_is_lifted_above_chance() {
         (Leak::ConstantIndex, INDEX),
         (Leak::ConstantIndex, INDEX_0),
     ] {
-        let [honest, _] = game(Canary::new(leak), 8_000, 0);
-        for cloud in [0, 1] {
-            let score = honest.scores(cloud)[guesser];
-            assert!(score > 2.0 * CHANCE, "{leak:?}: {score} at cloud {cloud}");
+        for (asked, accesses) in [(Asked::Plane, 8_000), (Asked::Engine, 20_000)] {
+            let [leaking, _] = game(asked, Canary::new(leak), accesses, 0);
+            for cloud in [0, 1] {
+                let score = leaking.scores(cloud)[guesser];
+                assert!(score > 2.0 * CHANCE, "{asked:?}, {leak:?}: {score} at cloud {cloud}");
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What a shuffler keeps of levels where memory has no room for them: in its store. Nothing that a
 //! client gets depends on it, nothing stays there for ever, and a store that lies is caught.
 
+use std::collections::BTreeMap;
+
 use fogbank_env::Mutex;
 use fogbank_mix::message::Handed;
 use fogbank_store::{ArrayId, Call, ChunkName, Reply, StoreError, store_by_calls};

@@ -10,11 +10,12 @@ mod imagined;
 mod kept;
 mod lies;
 mod lost;
+mod recorded;
 mod replay;
 mod stale;
 mod views;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -124,8 +125,6 @@ pub struct World {
     /// Bytes of messages between client and clouds, down and up, and between the clouds.
     pub bytes: [u64; 3],
     pub answers: Vec<(u64, Bytes)>,
-    /// By read, the level at which its block lay, if at any: what no cloud may learn.
-    pub truths: BTreeMap<u64, Option<u8>>,
     /// Chains that are being walked, in order.
     walks: VecDeque<Uncovering>,
     /// What a chain took, at least and at most.
@@ -223,7 +222,6 @@ impl World {
             seen: Default::default(),
             bytes: [0; 3],
             answers: Vec::new(),
-            truths: BTreeMap::new(),
             walks: VecDeque::new(),
             works: None,
             fate: Box::new(Some),
@@ -412,9 +410,6 @@ impl World {
                 Effect::Journal(entry) => {
                     let bytes = entry.encode(&self.shape);
                     assert_eq!(self.decoded(&bytes), entry);
-                    if let Entry::Access(entry) = &entry {
-                        self.truths.insert(entry.number, self.wanted_level(entry));
-                    }
                     self.journal.push(bytes);
                     self.written.push(entry);
                 }
@@ -436,20 +431,13 @@ impl World {
         }
     }
 
-    /// At which level the block of an access lies that departs.
-    fn wanted_level(&self, entry: &AccessEntry) -> Option<u8> {
-        let at = entry.number.checked_sub(self.plane.first)?;
-        let access = self.plane.accesses.get(at as usize).filter(|access| access.is_wanted)?;
-        Some(access.entry.places[usize::from(entry.index)].level)
-    }
-
     /// Nothing is under way, and nobody will look back: what was kept to be looked at later goes.
     pub fn forgets(&mut self) {
         self.ledger = Ledger::default();
         self.journal.clear();
         self.written.clear();
         self.answers.clear();
-        self.truths.clear();
+        self.plane.truths.lock().clear();
         self.seen.iter_mut().for_each(Vec::clear);
     }
 

@@ -14,10 +14,9 @@ pub fn plays(
     overlaps: bool,
     mut looks: impl FnMut(&mut World),
 ) -> World {
-    let mut world = World::with(settings(40, 16, layout(40, 2, 4, 40, 1)), 5, canary);
+    let mut world = World::with(played(), 5, canary);
     for access in 0..accesses {
-        let draw = access.wrapping_mul(2_654_435_761) >> 7;
-        let block = if draw.is_multiple_of(3) { draw % 4 } else { draw % 40 };
+        let (block, draw) = asked(access);
         let mut goes_on = world.arrive(block, Access::Read);
         let is_quiet = !overlaps || access.is_multiple_of(8);
         match is_quiet {
@@ -36,6 +35,17 @@ pub fn plays(
         }
     }
     world
+}
+
+/// The block that an access asks for, and a number to draw more from.
+pub fn asked(access: u32) -> (u32, u32) {
+    let draw = access.wrapping_mul(2_654_435_761) >> 7;
+    (if draw.is_multiple_of(3) { draw % 4 } else { draw % 40 }, draw)
+}
+
+/// Of two partitions.
+pub fn played() -> MulticloudSettings {
+    settings(40, 16, layout(40, 2, 4, 40, 1))
 }
 
 /// The rules for what a holder is named, over all that it has seen; the first that is broken. And
