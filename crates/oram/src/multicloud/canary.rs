@@ -31,6 +31,12 @@ canary! {
         OnePoint,
         /// A second attempt takes what the first took. Rule: what was asked for since is left out.
         TakenAgain,
+        /// A second attempt has the name of the first, and so its seeds. Rule: all are new.
+        SameAttempt,
+        /// A read that is repeated names its cells in another order. Rule: it is the same.
+        RepeatedOtherwise,
+        /// An answer leaves before what its step writes down. Rule: its result is durable before.
+        AnswerEarly,
         /// Clouds are told of a commit with reads under way of what it replaces. Rule: when there
         /// are none.
         CommitAtOnce,
@@ -70,6 +76,9 @@ canary! {
         checks_refresh_there: RefreshAtOwnPoint,
         has_one_point: OnePoint,
         takes_again: TakenAgain,
+        keeps_attempt: SameAttempt,
+        repeats_otherwise: RepeatedOtherwise,
+        answers_early: AnswerEarly,
         commits_at_once: CommitAtOnce,
         walks_short: WalksShort,
         journals_late: EntryLate,

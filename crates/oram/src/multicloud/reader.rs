@@ -55,10 +55,16 @@ impl UnderWay {
         Self { entry, cells, is_wanted, records, answer, uncovered, come }
     }
 
-    /// Its cells are asked for again: what the clouds have told of it counts no more.
-    pub fn forget(&mut self) {
+    /// Its cells are asked for again: what the clouds have told of it counts no more. They are the
+    /// same in the same order, unless that `turns`.
+    pub fn forget(&mut self, turns: bool) {
         if self.come.is_none() {
             (self.records, self.answer) = (None, None);
+        }
+        if turns && !self.cells.is_empty() {
+            self.cells.rotate_right(1);
+            self.entry.places.rotate_right(1);
+            self.entry.index = (self.entry.index + 1) % self.cells.len() as u8;
         }
     }
 
@@ -322,7 +328,8 @@ impl MulticloudPlane {
             let answer = access.answer(before, after.clone());
             out.push(Effect::Journal(Entry::Result(number, after.clone())));
             self.access_ends(number, after)?;
-            out.push(Effect::Answer(number, answer));
+            let at = if self.canary.answers_early() { 0 } else { out.len() };
+            out.insert(at, Effect::Answer(number, answer));
         }
         Ok(())
     }

@@ -20,7 +20,6 @@ use fogbank_seal::SplitKeys;
 use super::canary::Canary;
 use super::journal::Entry;
 use super::plane::{Effect, MulticloudPlane};
-use super::reader::UnderWay;
 use super::settings::MulticloudSettings;
 use crate::{Result, Section};
 
@@ -80,7 +79,8 @@ impl MulticloudPlane {
                 }
             }
             // What came of one session is not held against what comes of another.
-            plane.accesses.iter_mut().for_each(UnderWay::forget);
+            let turns = plane.canary.repeats_otherwise();
+            plane.accesses.iter_mut().for_each(|access| access.forget(turns));
             (0..plane.accesses.len()).for_each(|at| plane.ask_for_cells(at, out));
             plane.stored.clear();
             plane.shape.all().try_for_each(|partition| plane.begin_again(partition, out))

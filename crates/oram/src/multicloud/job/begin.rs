@@ -57,8 +57,9 @@ impl MulticloudPlane {
         let pyramid = &self.pyramids[usize::from(partition)];
         let Some(job) = &pyramid.job else { return Ok(()) };
         let (count, attempt) = (job.generation.count(), job.generation.attempt());
+        let next = u16::from(!self.canary.keeps_attempt());
         let attempt =
-            attempt.checked_add(1).ok_or_else(|| Error::Bug("no attempt is left".into()))?;
+            attempt.checked_add(next).ok_or_else(|| Error::Bug("no attempt is left".into()))?;
         let is_left = |going: &&Going| {
             matches!(going.home, Home::Job { .. })
                 && (self.canary.takes_again() || self.is_at_home(partition, going))

@@ -2,7 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::deaths::dies_while_much_is_under_way;
+use super::deaths::{
+    CLIENT, CLOUDS, Dead, WITH_CLIENT, die_at_every_message, dies_at_every_effect,
+    dies_while_much_is_under_way,
+};
 use super::game::{Asked, FIRST_CELL, FIRST_NAMED, INDEX, INDEX_0, ORDER, game};
 use super::lies::{Lie, Outcome, lies, named, outcome, tells};
 use super::views::{CHANCE, plays, rules};
@@ -32,6 +35,7 @@ fn what_breaks_a_rule_is_seen_in_any_run() {
         (Leak::ReadPadTwice, "a pad covers two cells"),
         (Leak::CarryPadTwice, "a pad covers two cells"),
         (Leak::EntryLate, "the journal does not name"),
+        (Leak::AnswerEarly, "an answer leaves before"),
     ] {
         let ended = run(leak).err().unwrap_or_else(|| panic!("{leak:?} was not seen"));
         let text = words_of(&*ended);
@@ -141,6 +145,31 @@ fn what_deaths_show() {
         });
         let text = words_of(&*seen.unwrap_or_else(|| panic!("{leak:?} was not seen")));
         assert!(words.iter().any(|of| text.contains(of)), "{leak:?}: {text}");
+    }
+}
+
+/// What is done again otherwise than it was, by whoever dies where: between two effects, or at a
+/// message.
+#[test]
+fn what_every_death_shows() {
+    let at_effects: Vec<Dead> = [CLIENT, WITH_CLIENT[2]].into();
+    let at_messages: Vec<Dead> = CLOUDS.into_iter().chain(WITH_CLIENT).collect();
+    for (leak, words) in [
+        (Leak::SameAttempt, &["an order twice"][..]),
+        (Leak::RepeatedOtherwise, &["a read differs", "the journal does not name"]),
+    ] {
+        let shows = |dead: Dead, dies: &dyn Fn()| {
+            let seen = catch_unwind(AssertUnwindSafe(dies)).err();
+            let text =
+                words_of(&*seen.unwrap_or_else(|| panic!("{leak:?} was not seen, {dead:?}")));
+            assert!(words.iter().any(|of| text.contains(of)), "{leak:?}, {dead:?}: {text}");
+        };
+        for dead in &at_effects {
+            shows(*dead, &|| dies_at_every_effect(*dead, true, || Canary::new(leak)));
+        }
+        for dead in &at_messages {
+            shows(*dead, &|| die_at_every_message(*dead, || Canary::new(leak)));
+        }
     }
 }
 

@@ -27,9 +27,9 @@ pub fn small(seed: u64, canary: Canary) -> World {
 }
 
 /// With jobs below the top that read what a shuffler keeps, and that it may have lost.
-pub fn deep(seed: u64) -> World {
+pub fn deep(seed: u64, canary: Canary) -> World {
     let settings = settings(6, 8, layout(6, 2, 4, 12, 1));
-    World::new(MulticloudSettings { refresh_every: 2, ..settings }, seed)
+    World::with(MulticloudSettings { refresh_every: 2, ..settings }, seed, canary)
 }
 
 /// Every access that the journal does not name is asked for again; then all results are as they
@@ -92,18 +92,25 @@ pub fn audit(world: &World) {
 
 /// Who dies at one moment.
 #[derive(Debug, Clone, Copy)]
-struct Dead {
+pub struct Dead {
     client: bool,
     clouds: &'static [u8],
 }
 
-const CLIENT: Dead = Dead { client: true, clouds: &[] };
+pub const CLIENT: Dead = Dead { client: true, clouds: &[] };
 
 /// The client with either cloud, and with both.
-const WITH_CLIENT: [Dead; 3] = [
+pub const WITH_CLIENT: [Dead; 3] = [
     Dead { clouds: &[0], ..CLIENT },
     Dead { clouds: &[1], ..CLIENT },
     Dead { clouds: &[0, 1], ..CLIENT },
+];
+
+/// Either cloud alone, and both.
+pub const CLOUDS: [Dead; 3] = [
+    Dead { client: false, clouds: &[0] },
+    Dead { client: false, clouds: &[1] },
+    Dead { client: false, clouds: &[0, 1] },
 ];
 
 impl Dead {
@@ -125,8 +132,8 @@ fn is_named(world: &World, number: u64) -> bool {
 
 /// The client, which saves its state now and then, dies at the effect of this number, and others
 /// with it. Returns how many effects there were.
-fn dies_at_effect(dead: Dead, at: Option<u64>, saves: bool) -> u64 {
-    let mut world = if dead.clouds.is_empty() { small(1, Canary::default()) } else { deep(1) };
+fn dies_at_effect(dead: Dead, at: Option<u64>, saves: bool, canary: Canary) -> u64 {
+    let mut world = if dead.clouds.is_empty() { small(1, canary) } else { deep(1, canary) };
     world.dies_at = at;
     for (number, (block, access)) in (0..).zip(history()) {
         world.arrive(block, access.clone()).unwrap();
@@ -147,27 +154,28 @@ fn dies_at_effect(dead: Dead, at: Option<u64>, saves: bool) -> u64 {
     steps
 }
 
+pub fn dies_at_every_effect(dead: Dead, saves: bool, canary: impl Fn() -> Canary) {
+    let steps = dies_at_effect(dead, None, saves, canary());
+    assert!(steps > 200, "{steps}");
+    (1..=steps).for_each(|at| _ = dies_at_effect(dead, Some(at), saves, canary()));
+}
+
 #[test]
 fn the_client_dies_between_any_two_effects() {
     for saves in [false, true] {
-        let steps = dies_at_effect(CLIENT, None, saves);
-        assert!(steps > 200, "{steps}");
-        (1..=steps).for_each(|at| _ = dies_at_effect(CLIENT, Some(at), saves));
+        dies_at_every_effect(CLIENT, saves, Canary::default);
     }
 }
 
 #[test]
 fn all_three_die_between_any_two_effects() {
-    let all = Dead { client: true, clouds: &[0, 1] };
-    let steps = dies_at_effect(all, None, true);
-    assert!(steps > 200, "{steps}");
-    (1..=steps).for_each(|at| _ = dies_at_effect(all, Some(at), true));
+    dies_at_every_effect(WITH_CLIENT[2], true, Canary::default);
 }
 
 /// Some die when so many messages have come. Returns how many there were, and how often levels were
 /// handed over.
-fn die_at_message(dead: Dead, at: Option<u64>) -> (u64, usize) {
-    let mut world = deep(2);
+fn die_at_message(dead: Dead, at: Option<u64>, canary: Canary) -> (u64, usize) {
+    let mut world = deep(2, canary);
     let mut messages = 0;
     for (number, (block, access)) in (0..).zip(history()) {
         world.arrive(block, access.clone()).unwrap();
@@ -186,27 +194,26 @@ fn die_at_message(dead: Dead, at: Option<u64>) -> (u64, usize) {
     (messages, world.seen.iter().flatten().filter(is_handed).count())
 }
 
-fn die_at_every_message(dead: Dead) {
-    let (messages, _) = die_at_message(dead, None);
-    let handed: usize = (1..=messages).map(|at| die_at_message(dead, Some(at)).1).sum();
+pub fn die_at_every_message(dead: Dead, canary: impl Fn() -> Canary) {
+    let (messages, _) = die_at_message(dead, None, canary());
+    let dies = |at| die_at_message(dead, Some(at), canary());
+    let handed: usize = (1..=messages).map(|at| dies(at).1).sum();
     assert!(messages > 200 && handed > 20, "{dead:?}: {messages}, {handed}");
 }
 
 #[test]
 fn a_cloud_dies_at_any_message() {
-    for clouds in [&[0][..], &[1]] {
-        die_at_every_message(Dead { client: false, clouds });
-    }
+    CLOUDS[..2].iter().for_each(|dead| die_at_every_message(*dead, Canary::default));
 }
 
 #[test]
 fn both_clouds_die_at_any_message() {
-    die_at_every_message(Dead { client: false, clouds: &[0, 1] });
+    die_at_every_message(CLOUDS[2], Canary::default);
 }
 
 #[test]
 fn the_client_dies_with_clouds_at_any_message() {
-    WITH_CLIENT.into_iter().for_each(die_at_every_message);
+    WITH_CLIENT.into_iter().for_each(|dead| die_at_every_message(dead, Canary::default));
 }
 
 /// Many accesses under way, blocks of a job asked for while it is; deaths again and again.

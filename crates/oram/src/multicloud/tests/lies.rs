@@ -774,7 +774,7 @@ fn additions() -> Vec<(&'static str, super::Added)> {
 #[test]
 fn nothing_that_is_added_loses_what_was_acknowledged() {
     for (name, mut lie) in additions() {
-        let mut world = deep(4);
+        let mut world = deep(4, Canary::default());
         world.is_strange = true;
         let count = std::rc::Rc::new(std::cell::Cell::new(0));
         let counted = count.clone();

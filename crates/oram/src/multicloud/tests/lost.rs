@@ -18,7 +18,7 @@ fn says_lost(partition: u16, generation: fogbank_mix::Generation) -> Message {
 /// tells of the link. Nothing is lost.
 #[test]
 fn who_holds_what_it_says_is_lost_only_makes_the_client_wait() {
-    let mut world = deep(4);
+    let mut world = deep(4, Canary::default());
     world.is_strange = true;
     let top = world.shape.top();
     world.added = Box::new(move |message| match message {
@@ -46,7 +46,7 @@ fn who_holds_what_it_says_is_lost_only_makes_the_client_wait() {
 #[test]
 fn what_cannot_be_lost_is_the_lie_of_who_says_so() {
     for twice in [false, true] {
-        let mut world = deep(4);
+        let mut world = deep(4, Canary::default());
         world.is_strange = true;
         let (top, liar) = (world.shape.top(), Rc::new(Cell::new(None)));
         let lies = liar.clone();

@@ -424,7 +424,8 @@ impl World {
                 Effect::Answer(number, value) => {
                     let last = self.newest().find(|entry| matches!(entry, Entry::Result(..)));
                     assert!(self.answers.last().is_none_or(|(last, _)| *last < number));
-                    assert!(matches!(last, Some(Entry::Result(of, _)) if *of == number));
+                    let is_durable = matches!(last, Some(Entry::Result(of, _)) if *of == number);
+                    assert!(is_durable, "an answer leaves before its result is durable");
                     self.answers.push((number, value));
                 }
             }
