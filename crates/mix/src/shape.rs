@@ -117,11 +117,6 @@ impl Shape {
         u32::from(written.wrapping_sub(1)) + 1
     }
 
-    /// The partition whose turn it is after this one.
-    pub fn after(&self, partition: u16) -> u16 {
-        ((u32::from(partition) + 1) % self.partitions) as u16
-    }
-
     /// Bytes of a cell: a sealed block.
     pub fn cell_bytes(&self) -> usize {
         self.block_bytes as usize + TAG_BYTES
@@ -332,17 +327,15 @@ mod tests {
         assert!((0..64).all(|p| shape.filled(p, shape.first(p)).next().is_none()));
     }
 
-    /// As many partitions as there are numbers: each has one, and the turn comes round.
+    /// As many partitions as there are numbers: each has one.
     #[test]
     fn every_number_may_be_a_partition() {
         let shape = Shape { partitions: PARTITIONS_MAX, ..shape(4, 1, 9, 0) };
         shape.check().unwrap();
         assert_eq!(Shape::partitions_as_read(shape.partitions_as_written()), PARTITIONS_MAX);
         assert!(shape.all().eq(0..=u16::MAX) && shape.has(u16::MAX));
-        assert_eq!((shape.after(0), shape.after(u16::MAX)), (1, 0));
         let fewer = Shape { partitions: 3, ..shape };
         assert_eq!(Shape::partitions_as_read(fewer.partitions_as_written()), 3);
         assert!(fewer.all().eq(0..3) && fewer.has(2) && !fewer.has(3));
-        assert_eq!(fewer.after(2), 0);
     }
 }

@@ -16,6 +16,7 @@
 //! | `position` | which leaf a block is mapped to, and where it is |
 //! | `stash` | the stash and the cached top of the tree, one structure |
 //! | `slab` | payloads behind handles |
+//! | `turn` | which partition gets an eviction in its turn |
 //! | `memory` | what immediate engines keep in memory |
 //! | `unverified` | where on the cloud something did not verify |
 //! | `checkpoint` | what the checkpoints of all engines begin with |
@@ -42,6 +43,7 @@ mod stash;
 mod sweep;
 pub mod tao;
 pub mod tree;
+mod turn;
 mod unverified;
 
 use fogbank_store::StoreError;

@@ -7,10 +7,9 @@ use super::journal;
 use super::settings::{MulticloudSettings, RECORDS_AT_ONCE};
 use crate::immediate::Traffic;
 use crate::memory::{BESIDE_A_VALUE, ProxyMemory, SEALED_PIECES_BYTES};
+use crate::turn::EVICTIONS;
 use crate::{ImmediateShape, Result};
 
-/// nu: evictions an access.
-pub(super) const EVICTIONS: f64 = 1.25;
 /// Bytes of messages beside cells, records and places.
 const LOOK_BYTES: f64 = 48.0;
 const PLACE_BYTES: f64 = 13.0;

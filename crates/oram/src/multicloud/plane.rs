@@ -27,6 +27,7 @@ use super::pyramid::Pyramid;
 use super::reader::{Head, UnderWay};
 use super::settings::MulticloudSettings;
 use crate::position::Positions;
+use crate::turn::Turn;
 use crate::{Access, Address, Error, Result, lied};
 
 /// What has to take place, in the order in which it was given out.
@@ -64,8 +65,7 @@ pub struct MulticloudPlane {
     /// The number of the first access that has not ended.
     pub(super) first: u64,
     pub(super) accesses: VecDeque<UnderWay>,
-    /// The partition whose turn is next, and accesses since the last turn.
-    pub(super) turn: (u16, u8),
+    pub(super) turn: Turn,
     /// Partitions with evictions for a job.
     pub(super) due: VecDeque<u16>,
     /// Partitions whose job has only to be committed.
@@ -118,7 +118,7 @@ impl MulticloudPlane {
             head: None,
             first: 0,
             accesses: VecDeque::new(),
-            turn: (0, 0),
+            turn: Turn::default(),
             due: VecDeque::new(),
             stored: Vec::new(),
             untold: Vec::new(),

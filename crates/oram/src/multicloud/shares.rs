@@ -6,9 +6,10 @@
 //! every level that is written (`level`). The first cloud holds every other partition, the second
 //! the others, and accesses fall on all partitions alike.
 
-use super::figures::{Cycle, DIGEST_BYTES, EVICTIONS, RECORD_BYTES};
+use super::figures::{Cycle, DIGEST_BYTES, RECORD_BYTES};
 use super::settings::MulticloudSettings;
 use crate::Result;
+use crate::turn::EVICTIONS;
 
 /// Of one of the two clouds. An access is one of the volume, whichever partition it falls on.
 #[derive(Debug, Clone, Copy, PartialEq)]

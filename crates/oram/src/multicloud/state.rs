@@ -33,6 +33,7 @@ use super::reader::UnderWay;
 use crate::checkpoint::{SHAPE, behind_shape, inconsistent, shape, unpadded};
 use crate::position::{Home, POSITION_BYTES};
 use crate::stash::{SavedStash, unload_stash};
+use crate::turn::Turn;
 use crate::{Result, Section};
 
 const POSITIONS: u16 = 2;
@@ -52,7 +53,7 @@ impl MulticloudPlane {
     /// [`Error::Bug`] if it is none that can be saved.
     pub fn save(&self, opening: u32) -> Result<Sections<'static>> {
         let mut head = self.head();
-        head.u32(opening).u64(self.first).u16(self.turn.0).u8(self.turn.1);
+        head.u32(opening).u64(self.first).u16(self.turn.next as u16).u8(self.turn.since);
         let flat = [unpadded(SHAPE, head.0), unpadded(ACCESSES, self.save_accesses())];
         let positions = self.save_positions().into_iter().map(|of| unpadded(POSITIONS, of));
         let pyramids = self.pyramids.iter().map(|of| self.save_partition(of));
@@ -81,7 +82,7 @@ impl MulticloudPlane {
     pub(super) fn restore(&mut self, mut sections: Vec<Section>, current: u32) -> Result<()> {
         let (_, mut rest) = behind_shape(&sections, &self.head(), current)?;
         self.first = rest.u64()?;
-        self.turn = (rest.u16()?, rest.u8()?);
+        self.turn = Turn { next: rest.u16()?.into(), since: rest.u8()? };
         // 1. Where blocks are.
         let mut blocks = 0..self.settings.layout.blocks;
         for section in sections.extract_if(.., |section| section.tag == POSITIONS) {

@@ -7,13 +7,12 @@
 //!
 //! Paper: ObliviStore, section 3; SSS, section 4.
 
+use crate::turn::EVICTIONS;
 use crate::{Error, Result};
 
 /// The probability that a partition has more blocks than its top takes, as a power of two. Those
 /// beyond wait in the stash, so nothing is lost: only its bound depends on this.
 const OVERFLOW_BITS: f64 = 80.0;
-/// Orders an access: one, and one in turn after every fourth.
-const NU: f64 = 1.25;
 /// 2^32 over the golden ratio: its multiples, taken modulo 2^32, lie evenly.
 const SPREAD: u32 = 0x9e37_79b9;
 /// A level has so many cells at most: places have 16 bits.
@@ -139,12 +138,12 @@ impl Layout {
     pub fn cells_an_access(&self) -> (f64, f64) {
         let stored = f64::from(self.top() - self.kept_levels);
         let top = f64::from(self.top_blocks) / self.cycle() as f64;
-        (stored / 2.0 + 1.0 + NU * (stored / 2.0 + top), NU * (stored + 1.0 + top))
+        (stored / 2.0 + 1.0 + EVICTIONS * (stored / 2.0 + top), EVICTIONS * (stored + 1.0 + top))
     }
 
     /// How often an access has `level` written on average, when every job is done at once.
     pub fn writes_an_access(&self, level: u8) -> f64 {
-        NU / f64::from(1u32 << (level + 1).min(self.top()))
+        EVICTIONS / f64::from(1u32 << (level + 1).min(self.top()))
     }
 
     /// Blocks that the stashes hold in all, but with a negligible probability, when no job is open:

@@ -11,9 +11,6 @@ use super::plane::PartitionPlane;
 use super::reader::AccessPart;
 use crate::{Error, Result};
 
-/// Accesses from one order in turn to the next: nu = 1.25 orders an access.
-const TURN_EVERY: u8 = 4;
-
 /// What a record brings about when it counts.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Effects {
@@ -44,15 +41,9 @@ impl PartitionPlane {
     /// The orders that an access to `partition` gives; the second partition, if there is one.
     pub(super) fn give_orders(&mut self, partition: u32) -> Option<u32> {
         self.give(partition);
-        let (turn, since) = &mut self.turn;
-        *since += 1;
-        if *since < TURN_EVERY {
-            return None;
-        }
-        let also = *turn;
-        self.turn = ((also + 1) % self.layout.partitions, 0);
-        self.give(also);
-        Some(also)
+        let also = self.turn.of_access(self.layout.partitions);
+        also.into_iter().for_each(|also| self.give(also));
+        also
     }
 
     fn give(&mut self, partition: u32) {

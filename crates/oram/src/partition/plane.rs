@@ -34,6 +34,7 @@ use super::stats::Stats;
 use crate::geometry::version;
 use crate::immediate::sequencer::Number;
 use crate::position::Home;
+use crate::turn::Turn;
 use crate::{Access, Error, Result};
 
 /// The cell of a message: where it is, and what has to be in it.
@@ -91,7 +92,7 @@ pub struct PartitionPlane {
     /// The number of the first of them.
     pub(super) first: Number,
     /// The partition of the next order that no access gives, and the accesses since the last.
-    pub(super) turn: (u32, u8),
+    pub(super) turn: Turn,
     /// Partitions that wait for a job, in the order in which they became ready.
     pub(super) ready: VecDeque<u32>,
     /// Orders given and not carried out. Public.
@@ -144,7 +145,7 @@ impl PartitionPlane {
             waiting: HashMap::default(),
             accesses: VecDeque::new(),
             first: 0,
-            turn: (0, 0),
+            turn: Turn::default(),
             ready: VecDeque::new(),
             open_orders: 0,
             open_cells: 0,

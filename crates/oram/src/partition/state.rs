@@ -36,6 +36,7 @@ use super::settings::PartitionSettings;
 use crate::checkpoint::{SHAPE, behind_shape, inconsistent, shape, unpadded};
 use crate::immediate::sequencer::Number;
 use crate::stash::{SavedStash, load_stash};
+use crate::turn::Turn;
 use crate::{Error, Result, Section};
 
 const UNDER_WAY: u16 = 2;
@@ -132,7 +133,7 @@ impl PartitionSettings {
 /// [`Error::Bug`] if it is none that can be saved.
 pub(super) fn save(plane: &mut PartitionPlane) -> Result<Vec<Section>> {
     let mut head = shape_head(&plane.layout, plane.value_bytes);
-    head.u32(plane.keys.current().0).u32(plane.turn.0).u8(plane.turn.1);
+    head.u32(plane.keys.current().0).u32(plane.turn.next).u8(plane.turn.since);
     // 1. What is under way goes where its last access sends it.
     let mut goes_to = HashMap::new();
     let (mut order, accesses) = (Vec::new(), plane.accesses.iter());
@@ -198,7 +199,7 @@ pub(super) fn restore(plane: &mut PartitionPlane, sections: &mut [Section]) -> R
     let (layout, value_bytes) = (plane.layout, plane.value_bytes);
     let current = plane.keys.current().0;
     let (_, mut rest) = behind_shape(sections, &shape_head(&layout, value_bytes), current)?;
-    plane.turn = (rest.u32()?, rest.u8()?);
+    plane.turn = Turn { next: rest.u32()?, since: rest.u8()? };
     plane.uncounted = restore_uncounted(SectionReader(take(sections, UNCOUNTED)?))?;
     // 1. Values: of stashes, of what jobs took of them, and of what was under way.
     load_stash(value_bytes, sections, |block, value| {

@@ -16,13 +16,8 @@ impl MulticloudPlane {
     /// An access gives its partition an eviction, and every fourth gives the next in turn another.
     pub(in crate::multicloud) fn give_evictions(&mut self, partition: u16) {
         self.give_eviction(partition);
-        let (turn, since) = &mut self.turn;
-        *since += 1;
-        if *since == TURN_EVERY {
-            let also = *turn;
-            self.turn = (self.shape.after(also), 0);
-            self.give_eviction(also);
-        }
+        let also = self.turn.of_access(self.shape.partitions);
+        also.into_iter().for_each(|also| self.give_eviction(also as u16));
     }
 
     fn give_eviction(&mut self, partition: u16) {
@@ -199,6 +194,3 @@ impl MulticloudPlane {
         Ok(())
     }
 }
-
-/// Accesses from one eviction in turn to the next: nu = 1.25 evictions an access.
-const TURN_EVERY: u8 = 4;
