@@ -30,7 +30,7 @@ test-canaries: setup
 
 test-long: test test-dynamodb ## what takes too long for every change; run before an issue is closed
 	FOGBANK_SIM_SCALE=10 FOGBANK_FUZZ_SECONDS=120 FOGBANK_KILLS=200 FOGBANK_KILL_SECONDS=600 FOGBANK_PLUGS=50 \
-		FOGBANK_RESP_COMMANDS=100000 $(CARGO) test --workspace --locked
+		FOGBANK_RESP_COMMANDS=100000 FOGBANK_TEST_RECORDED=200000 $(CARGO) test --workspace --locked
 	FOGBANK_SIM_SCALE=10 $(CARGO) test $(CANARIES) --test lives
 	$(CARGO) test $(CANARIES) --lib --test partition --test immediate --test site -- --include-ignored exhaustive hierarchy multicloud thousand
 
