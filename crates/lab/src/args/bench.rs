@@ -213,7 +213,7 @@ pub struct BenchPaperArgs {
     #[arg(long, value_name = "SHARE", value_parser = within(limits::SHARE_OF_SOME))]
     pub scale: Option<f64>,
     /// Seconds that are measured, of each point and round; one access at a time takes longer [3,
-    /// figure 9: 8].
+    /// figure 9: 8, figures 6 and 7 of sites: until a table of the largest level is built].
     #[arg(long, value_name = "S", value_parser = within(limits::SECONDS))]
     pub seconds: Option<f64>,
     /// Seconds before that are not measured; applications have as many after [1, figure 9: 3].

@@ -150,6 +150,11 @@ impl Ask {
         Self { seconds: typed.unwrap_or(seconds), ramp: typed_ramp.unwrap_or(ramp), ..self.clone() }
     }
 
+    /// Seconds of a round, of what is otherwise measured until it is done.
+    pub fn seconds_typed(&self) -> Option<f64> {
+        self.typed.0
+    }
+
     /// The randomness of what has the number `part`.
     pub fn randomness(&self, part: u64) -> Randomness {
         Randomness::repeatable(self.seed).split(part)
