@@ -230,7 +230,16 @@ async fn of_a_gigabyte() {
     let pair = pair(244_140).await;
     for between_mb_s in [30, 60, 200] {
         for clients in [250, 500] {
-            measured(&pair, clients, between_mb_s, 40.0).await;
+            let found = measured(&pair, clients, between_mb_s, 40.0).await;
+            let (per_s, mean) = (found.per_s(), found.answers.latencies.mean() / 1e6);
+            let share = filled(&found, between_mb_s);
+            // A thin link is what bounds the rate; without one it is the round trip and 200 ms.
+            match (between_mb_s, clients) {
+                (30 | 60, _) => assert!(share >= 0.9, "{share}"),
+                _ => assert!(per_s >= 1_500.0 && mean <= 250.0, "{per_s} {mean}"),
+            }
+            let (told, between) = (found.told(), found.between);
+            assert!(told <= 2.6 && between <= 1.1 * 18.4, "{told} {between}");
         }
     }
     pair.close().await.unwrap();
