@@ -30,7 +30,8 @@ use fogbank_durable::Suspicion;
 use fogbank_durable::shared::{
     Coming, Compared, FileSeen, Seen, SeenRegister, Site, SiteParameters, Superblock,
 };
-use fogbank_env::{Clock, FolderLock, Purpose, Randomness, SystemClock, quoted};
+use fogbank_env::{Clock, FolderLock, Nanos, Purpose, Randomness, SystemClock, quoted};
+use fogbank_objects::ObjectsUrl;
 use fogbank_oram::ImmediateEngine;
 use fogbank_oram::hierarchy::{HierarchyEngine, schedule_of};
 use fogbank_seal::{MasterKey, StoreId};
@@ -67,6 +68,10 @@ const FORMAT: u16 = 1;
 const SITE: &str = "site";
 const SEEN: &str = "seen";
 const KEY: &str = "key";
+
+/// Nanoseconds from one look of a client into a bucket to the next, for what others have logged: it
+/// is waited for on average half as long, and each look asks for two objects at least.
+const LOOK: Nanos = 200_000_000;
 
 /// Where a client of a site has its own side.
 #[derive(Debug, Clone)]
@@ -280,7 +285,7 @@ impl SitePlace {
         check_access(store)?;
         check_apart("--data", Some(&self.0), store)?;
         let begun = self.begun_at(store)?;
-        if across_a_link(store) && begun.is_none() {
+        if (across_a_link(store) || is_in_bucket(store)) && begun.is_none() {
             let (at, _) = open_site_store(store).await.map_err(of_new)?;
             if Site::is_begun(&at).await? {
                 return Err(is_used(store));
@@ -589,7 +594,7 @@ fn is_used(store: &str) -> Error {
     Error::Usage(format!(
         "there is a site already at {store}, of another key than any here: to become a client of \
          it, have one of its clients invite you (fogbank site invite) and say fogbank site join; \
-         for a new site take a tenant that holds none (fogbank-cloud tenant add NAME)"
+         for a new site take a tenant (fogbank-cloud tenant add NAME) or a prefix that holds none"
     ))
 }
 
@@ -642,13 +647,18 @@ impl At {
 
 /// Refuses a store where clients cannot meet.
 fn check(url: &str) -> Result<()> {
-    if url.starts_with(fogbank_cloud::SCHEME) || url.starts_with("file:") {
+    if across_a_link(url) || is_in_bucket(url) || url.starts_with("file:") {
         return Ok(());
     }
     Err(Error::Usage(format!(
         "clients of a site cannot meet at {url:?}: give a fogbank-cloud server, as \
-         grpc://HOST:PORT/TENANT, or for one client alone a folder, as file:///DIR"
+         grpc://HOST:PORT/TENANT, a bucket, as s3://BUCKET/PREFIX, or for one client alone a \
+         folder, as file:///DIR"
     )))
+}
+
+fn is_in_bucket(url: &str) -> bool {
+    url.parse::<ObjectsUrl>().is_ok()
 }
 
 /// In a folder one process alone may append: its lock. A server sees to that itself.
@@ -665,10 +675,10 @@ fn lock_folder(url: &str) -> Result<Option<FolderLock>> {
     }
 }
 
-/// The log of the site. In a folder this process alone appends.
+/// The log of the site. In a folder this process alone appends; in a bucket nobody is between.
 async fn open_log(url: &str, at: &At, parameters: &SiteParameters) -> Result<Arc<dyn Log>> {
     let clock = &at.clock;
-    if url.starts_with(fogbank_cloud::SCHEME) {
+    if across_a_link(url) {
         let log = fogbank_cloud::LogClient::open(url, clock).await.map_err(of_store)?;
         return Ok(Arc::new(ToldLog::new(log, clock.clone(), at.absences.clone())));
     }
@@ -676,8 +686,11 @@ async fn open_log(url: &str, at: &At, parameters: &SiteParameters) -> Result<Arc
     let SiteParameters { epoch, kept_epochs, block_bytes, .. } = *parameters;
     let places = u64::from(epoch) * (u64::from(kept_epochs) + 8);
     let kept_bytes = 4 * places * (u64::from(block_bytes) + 512);
-    let log = BlobLog::open(store, clock.clone(), kept_bytes).await.map_err(of_store)?;
-    Ok(Arc::new(log))
+    let log = match is_in_bucket(url) {
+        true => BlobLog::open_beside_others(store, clock.clone(), kept_bytes, LOOK).await,
+        false => BlobLog::open(store, clock.clone(), kept_bytes).await,
+    };
+    Ok(Arc::new(log.map_err(of_store)?))
 }
 
 #[cfg(test)]

@@ -188,7 +188,18 @@ impl Server {
     /// `fogbank site serve` of the client in `data` on the socket at `socket`; on failure, what it
     /// printed.
     pub fn try_site(data: &Path, socket: &Path, options: &[&str]) -> Result<Self, String> {
+        Self::try_site_by(&[], data, socket, options)
+    }
+
+    /// The same of a site that is reached by what `environment` says.
+    pub fn try_site_by(
+        environment: &[(&'static str, String)],
+        data: &Path,
+        socket: &Path,
+        options: &[&str],
+    ) -> Result<Self, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fogbank"));
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         command.args(["site", "serve", "--data"]).arg(data);
         command.arg("--nbd").arg(format!("unix:{}", socket.display())).args(options);
         Self::launch(command, 0, "nbdfuse DIR/disk")

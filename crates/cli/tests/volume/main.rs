@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
 mod absence;
+#[path = "../../../objects/tests/server/mod.rs"]
+mod bucket;
 mod can_mount;
 mod client;
 mod clouds;
@@ -24,6 +26,7 @@ mod resp;
 #[path = "../clients/server.rs"]
 mod server;
 mod site;
+mod site_in_a_bucket;
 mod source_tree;
 mod two_clients;
 mod two_clouds;
