@@ -9,7 +9,8 @@ use fogbank_store::ChunkName;
 use rand_core::Rng;
 
 use super::layout::{Layout, Table};
-use crate::oracle::fault::{Step, Stop, fault};
+use super::rules::{Rule, fault};
+use crate::oracle::fault::{Step, Stop};
 use crate::{Observation, Observer};
 
 /// From the array of a level's tables to that of what is dealt for them.
@@ -74,7 +75,7 @@ impl Cells {
         let (layout, step) = (&self.layout, u64::from(self.layout.chunk_cells(table.level)));
         let writes = layout.piece(table, number).map(|piece| piece.writes).unwrap_or_default();
         let Some(first) = writes.first().copied() else {
-            return fault("claim-of-piece", "a piece that writes", format!("{table:?} {number}"));
+            return fault(Rule::ClaimOfPiece, "a piece that writes", format!("{table:?} {number}"));
         };
         let count: u32 = writes.iter().map(|of| of.count).sum();
         let claim = Claim { table, number, is_dealt: first.is_dealt, first: first.first, count };
@@ -84,7 +85,7 @@ impl Cells {
             let step = u64::from(layout.chunk_cells(of.table.level));
             if other + u64::from(of.count) * step > version {
                 return fault(
-                    "ticks-once",
+                    Rule::TicksOnce,
                     "ticks that nothing was sealed by",
                     format!("{version:x}"),
                 );
@@ -123,7 +124,7 @@ impl Cells {
         let cells = self.layout.chunk_cells(claim.table.level);
         if claim.is_dealt {
             let seen = format!("{name:?}");
-            return Ok(fault("touch-of-table", "cells of a table", seen)?);
+            return Ok(fault(Rule::TouchOfTable, "cells of a table", seen)?);
         }
         Ok((claim.table, name.chunk.saturating_mul(cells) + u32::from(cell)))
     }
@@ -142,12 +143,12 @@ impl Cells {
             let of_table = layout.slots(*table);
             let known = self.tables.entry(*table).or_insert_with(|| Known::new(of_table));
             if *slot >= of_table {
-                return fault("slot-of-table", format!("below {of_table}"), slot.to_string());
+                return fault(Rule::SlotOfTable, format!("below {of_table}"), slot.to_string());
             }
             let counts = *known.versions.entry(name.chunk).or_insert(name.version);
             if counts != name.version {
                 let seen = format!("{:x} of chunk {} of {table:?}", name.version, name.chunk);
-                return fault("one-version", format!("{counts:x}"), seen);
+                return fault(Rule::OneVersion, format!("{counts:x}"), seen);
             }
         }
         let before = |(table, slot): &(Table, u32)| self.tables.get(table)?.touched.get(slot);
@@ -157,13 +158,13 @@ impl Cells {
             if is_same && first.slots.len() == slots.len() {
                 if first.by == by {
                     let seen = format!("{:?} by the client that has made it", slots.first());
-                    return fault("touch-once", "a touch of another place", seen);
+                    return fault(Rule::TouchOnce, "a touch of another place", seen);
                 }
                 return Ok(());
             }
             let at = again.iter().position(Option::is_some).unwrap_or_default();
             let seen = format!("{:?} in two touches", slots[at]);
-            return fault("slot-once", "slots that no other touch names", seen);
+            return fault(Rule::SlotOnce, "slots that no other touch names", seen);
         }
         if !slots.is_empty() {
             let distinct = self.distinct.entry(self.layout.group_of(epoch).0).or_default();
@@ -183,7 +184,7 @@ impl Cells {
         if layout.tables(epoch).is_empty() || seen == due {
             return Ok(());
         }
-        fault("touch-of-each", format!("{due} touches of epoch {epoch}"), seen.to_string())
+        fault(Rule::TouchOfEach, format!("{due} touches of epoch {epoch}"), seen.to_string())
     }
 
     /// What is free in a touch: which of the unread.

@@ -6,7 +6,8 @@ use fogbank_env::Nanos;
 use fogbank_store::trace::Request;
 
 use super::layout::{Layout, Piece, Table};
-use crate::oracle::fault::{Step, fault};
+use super::rules::{Rule, fault};
+use crate::oracle::fault::Step;
 
 /// See the module.
 #[derive(Default)]
@@ -197,7 +198,7 @@ impl Client {
     /// It publishes what it found for a place.
     pub fn publishes(&mut self, layout: &Layout, place: u64, print: u64) -> Step {
         if place >= self.length {
-            return fault("publish-heard", format!("below {}", self.length), place.to_string());
+            return fault(Rule::PublishHeard, format!("below {}", self.length), place.to_string());
         }
         if self.published.get(&place) == Some(&print) {
             return Ok(());
@@ -207,7 +208,7 @@ impl Client {
             Some(left) => *left -= 1,
             None => {
                 let seen = format!("a result of place {place}");
-                return fault("publish-touched", "a touch of its epoch before", seen);
+                return fault(Rule::PublishTouched, "a touch of its epoch before", seen);
             }
         }
         self.published.insert(place, print);

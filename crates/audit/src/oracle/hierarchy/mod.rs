@@ -27,6 +27,7 @@ mod layout;
 mod named;
 mod objects;
 mod pieces;
+mod rules;
 pub mod simulator;
 
 mod together;
@@ -40,16 +41,18 @@ use fogbank_store::trace::{ChunkCells, Event, Heard, LogCall, Mark, Outcome, Req
 
 pub use config::HierarchyConfig;
 pub use engine::NAME;
+pub use rules::RULES;
 pub use together::Together;
 
 use self::cells::{Cells, MISSING};
 use self::client::Client;
 use self::layout::{Layout, Table};
 use self::pieces::Begun;
+use self::rules::{Rule, fault};
 use self::together::ENDS;
 use self::whose::Sessions;
 use super::Machine;
-use super::fault::{Refused, Step, Stop, Summary, fault};
+use super::fault::{Refused, Step, Stop, Summary};
 use crate::{Observation, Observer};
 
 /// See the module.
@@ -123,7 +126,7 @@ impl Hierarchy {
             Request::BlobDelete { names } => self.deletes(*who, names)?,
             Request::DeleteChunks { chunks } => self.deletes_chunks(*who, chunks)?,
             Request::Barrier => self.settles(*who, *id)?,
-            other => return Ok(fault("call-of-site", "no such call", other.word())?),
+            other => return Ok(fault(Rule::CallOfSite, "no such call", other.word())?),
         }
         Ok(())
     }
@@ -140,14 +143,14 @@ impl Hierarchy {
         let (layout, client) = (&self.layout, self.clients.entry(who).or_default());
         match *call {
             LogCall::Append { session, turn, bytes, fingerprint } => {
-                has_bytes("entry-bytes", layout.of.entry_bytes, bytes)?;
+                has_bytes(Rule::EntryBytes, layout.of.entry_bytes, bytes)?;
                 if client.session != Some(session) {
                     let expected = format!("{:?}", client.session);
-                    return fault("own-session", expected, session.to_string());
+                    return fault(Rule::OwnSession, expected, session.to_string());
                 }
                 let next = client.turns.len() as u64 + 1;
                 if turn != next {
-                    return fault("turn-once", next.to_string(), turn.to_string());
+                    return fault(Rule::TurnOnce, next.to_string(), turn.to_string());
                 }
                 client.turns.push(fingerprint);
                 self.appended.insert(fingerprint, session);
@@ -155,14 +158,14 @@ impl Hierarchy {
                 out.observe(&Observation::Blob { kind: "entry", bytes, fingerprint });
             }
             LogCall::Publish { place, bytes, fingerprint } => {
-                has_bytes("result-bytes", layout.of.result_bytes, bytes)?;
+                has_bytes(Rule::ResultBytes, layout.of.result_bytes, bytes)?;
                 client.publishes(layout, place, fingerprint)?;
                 out.observe(&Observation::Blob { kind: "result", bytes, fingerprint });
             }
             LogCall::Follow { from } => {
                 let first = layout.first_of(client.superblock.0.saturating_sub(3));
                 if from > client.length.max(first) || (client.turns.is_empty() && from != first) {
-                    return fault("follow-from", first.to_string(), from.to_string());
+                    return fault(Rule::FollowFrom, first.to_string(), from.to_string());
                 }
                 if client.turns.is_empty() {
                     (client.from, client.length) = (Some(from), from);
@@ -175,7 +178,7 @@ impl Hierarchy {
                 let due = client.has_put.iter().filter_map(|number| number.checked_sub(kept));
                 let due: Vec<u64> = due.map(|epoch| layout.first_of(epoch)).collect();
                 if !due.contains(&before) {
-                    return fault("forget-due", format!("{due:?}"), before.to_string());
+                    return fault(Rule::ForgetDue, format!("{due:?}"), before.to_string());
                 }
             }
         }
@@ -209,10 +212,10 @@ impl Hierarchy {
             if fitting.is_empty() || (tables.is_empty() && of_due.is_some()) {
                 let expected = of_due.unwrap_or_else(|| layout.tables(by));
                 let expected = format!("one slot of each of {expected:?}");
-                return Ok(fault("tables-of-the-epoch", expected, format!("{tables:?}"))?);
+                return Ok(fault(Rule::TablesOfTheEpoch, expected, format!("{tables:?}"))?);
             }
             let expected = "a place of its own that it has heard, or one that is late";
-            return Ok(fault("touch-due", expected, format!("a touch of epochs {fitting:?}"))?);
+            return Ok(fault(Rule::TouchDue, expected, format!("a touch of epochs {fitting:?}"))?);
         };
         self.summary.accesses += 1;
         self.summary.cells_read += slots.len() as u64;
@@ -256,21 +259,25 @@ impl Hierarchy {
     fn heard(&mut self, heard: &Heard) -> Result<(), Stop> {
         let Heard { id, at, place, is_result, bytes, fingerprint } = *heard;
         let Some(who) = self.follows.get(&id).copied() else {
-            return Ok(fault("follow-asked", "a request to follow", id.to_string())?);
+            return Ok(fault(Rule::FollowAsked, "a request to follow", id.to_string())?);
         };
         self.stands(place, usize::from(is_result), fingerprint)?;
         let (layout, client) = (&self.layout, self.clients.entry(who).or_default());
         if is_result {
-            has_bytes("result-bytes", layout.of.result_bytes, bytes)?;
+            has_bytes(Rule::ResultBytes, layout.of.result_bytes, bytes)?;
             client.learns(layout, place, at);
             return Ok(());
         }
-        has_bytes("entry-bytes", layout.of.entry_bytes, bytes)?;
+        has_bytes(Rule::EntryBytes, layout.of.entry_bytes, bytes)?;
         if place < client.length {
             return Ok(()); // told anew, behind a connection that broke
         }
         if place != client.length {
-            return Ok(fault("places-without-gap", client.length.to_string(), place.to_string())?);
+            return Ok(fault(
+                Rule::PlacesWithoutGap,
+                client.length.to_string(),
+                place.to_string(),
+            )?);
         }
         client.hears(place, fingerprint, at);
         Ok(())
@@ -298,7 +305,7 @@ impl Hierarchy {
     /// All are told the same of a place.
     fn stands(&mut self, place: u64, of: usize, print: u64) -> Step {
         if place > self.log.len() as u64 + PLACES_AHEAD {
-            return fault("places-without-gap", self.log.len().to_string(), place.to_string());
+            return fault(Rule::PlacesWithoutGap, self.log.len().to_string(), place.to_string());
         }
         if self.log.len() as u64 <= place {
             self.log.resize(place as usize + 1, [None; 2]);
@@ -310,7 +317,7 @@ impl Hierarchy {
             }
             return Ok(());
         }
-        fault("one-log", format!("{known:016x} at place {place}"), format!("{print:016x}"))
+        fault(Rule::OneLog, format!("{known:016x} at place {place}"), format!("{print:016x}"))
     }
 }
 
@@ -357,6 +364,6 @@ impl Machine for Hierarchy {
 /// Places of the log that one client may hear of before another.
 const PLACES_AHEAD: u64 = 1 << 20;
 
-fn has_bytes(rule: &'static str, due: u64, seen: u64) -> Step {
+fn has_bytes(rule: Rule, due: u64, seen: u64) -> Step {
     if due == seen { Ok(()) } else { fault(rule, due.to_string(), seen.to_string()) }
 }

@@ -8,7 +8,8 @@ use super::Hierarchy;
 use super::cells::TICK_BITS;
 use super::layout::Table;
 use super::named::{BUILDS_BYTES, Named};
-use crate::oracle::fault::{Step, Stop, fault};
+use super::rules::{Rule, fault};
+use crate::oracle::fault::{Step, Stop};
 use crate::{Observation, Observer};
 
 impl Hierarchy {
@@ -22,12 +23,12 @@ impl Hierarchy {
     ) -> Step {
         let named = self.known(name)?;
         if *condition != Condition::IfAbsent {
-            return fault("put-if-absent", "a put if absent", format!("{condition:?} of {name}"));
+            return fault(Rule::PutIfAbsent, "a put if absent", format!("{condition:?} of {name}"));
         }
         let due = named.bytes(&self.layout);
         let builds = matches!(named, Named::Session(_)) && bytes == due + BUILDS_BYTES;
         if bytes != due && !builds {
-            return fault("object-bytes", due.to_string(), format!("{bytes} of {name}"));
+            return fault(Rule::ObjectBytes, due.to_string(), format!("{bytes} of {name}"));
         }
         let kind = match named {
             Named::Session(_) if !builds => "session",
@@ -46,33 +47,33 @@ impl Hierarchy {
         let (layout, client) = (&self.layout, self.clients.entry(who).or_default());
         let length = client.length;
         match named {
-            Named::Header => fault("call-of-site", "no header", name),
+            Named::Header => fault(Rule::CallOfSite, "no header", name),
             Named::Session(_) if client.session.is_none() => {
                 client.builds = builds;
                 Ok(())
             }
-            Named::Session(_) => fault("session-once", "no other session", name),
+            Named::Session(_) => fault(Rule::SessionOnce, "no other session", name),
             Named::Superblock(number) => {
                 let first = layout.first_of(number.saturating_sub(1));
                 let newest = client.superblock.0;
                 if number != newest + 1 || length < first + u64::from(layout.of.epoch / 2) {
                     let expected = format!("superblock {} in its time", newest + 1);
-                    return fault("superblock-due", expected, format!("{number} at {length}"));
+                    return fault(Rule::SuperblockDue, expected, format!("{number} at {length}"));
                 }
                 let mut tables = layout.installing(number).into_iter();
                 let missing = tables.find(|table| !client.manifests.contains(table));
                 if missing.is_some() || !client.has_settled(first) {
                     let expected = "results and tables that are there for all";
                     let seen = format!("superblock {number} without: {missing:?}");
-                    return fault("superblock-due", expected, seen);
+                    return fault(Rule::SuperblockDue, expected, seen);
                 }
                 Ok(())
             }
             Named::Marks(epoch) if length >= layout.first_of(epoch + 1) => Ok(()),
-            Named::Marks(_) => fault("marks-due", "marks of an epoch that is over", name),
+            Named::Marks(_) => fault(Rule::MarksDue, "marks of an epoch that is over", name),
             Named::Claim(table, number, version) => {
                 if Some((version >> TICK_BITS) as u32) != client.session {
-                    return fault("own-session", format!("{:?}", client.session), name);
+                    return fault(Rule::OwnSession, format!("{:?}", client.session), name);
                 }
                 self.cells.claim((table, number), version)?;
                 self.begins(who, (table, number))?;
@@ -80,7 +81,7 @@ impl Hierarchy {
                 let work = client.work(&self.layout, (table, number))?;
                 match work.version.replace(version) {
                     None => Ok(()),
-                    Some(_) => fault("piece-once", "one claim of a piece", name),
+                    Some(_) => fault(Rule::PieceOnce, "one claim of a piece", name),
                 }
             }
             Named::Index(table) => {
@@ -108,7 +109,7 @@ impl Hierarchy {
             return Ok(());
         }
         let seen = work.map(|work| (work.read.1, work.written.1));
-        fault("piece-whole", "all of a piece, and a barrier", format!("{seen:?} of {of:?}"))
+        fault(Rule::PieceWhole, "all of a piece, and a barrier", format!("{seen:?} of {of:?}"))
     }
 
     pub(super) fn has_put(
@@ -123,7 +124,7 @@ impl Hierarchy {
             && is_done
             && self.clients.values().any(|client| client.session == Some(number))
         {
-            return Ok(fault("session-once", "a session of nobody else", name)?);
+            return Ok(fault(Rule::SessionOnce, "a session of nobody else", name)?);
         }
         let client = self.clients.entry(who).or_default();
         match named {
@@ -160,7 +161,7 @@ impl Hierarchy {
         if let Named::Piece(table, number) = named
             && client.pieces.get(&(table, number)).is_some_and(|times| *times >= ASKED_MAX)
         {
-            return fault("asked-once", "what it has not been told", name);
+            return fault(Rule::AskedOnce, "what it has not been told", name);
         }
         Ok(())
     }
@@ -200,7 +201,7 @@ impl Hierarchy {
         if puts.rev().any(is_due) {
             return Ok(());
         }
-        fault("sweep-due", "a level in which tables come or go", prefix)
+        fault(Rule::SweepDue, "a level in which tables come or go", prefix)
     }
 
     pub(super) fn deletes(&mut self, who: u32, names: &[String]) -> Step {
@@ -218,7 +219,7 @@ impl Hierarchy {
                 _ => false,
             };
             if !is_due {
-                return fault("delete-due", "what nobody needs any longer", name.clone());
+                return fault(Rule::DeleteDue, "what nobody needs any longer", name.clone());
             }
         }
         Ok(())
@@ -234,7 +235,7 @@ impl Hierarchy {
             if !(is_own || may_go) || self.cells.is_named(name, claim.table, swept.max(1)) {
                 let expected = "chunks that do not count, or no longer";
                 return Ok(fault(
-                    "delete-due",
+                    Rule::DeleteDue,
                     expected,
                     format!("{name:?} of {:?}", claim.table),
                 )?);
@@ -247,14 +248,14 @@ impl Hierarchy {
     fn sweeps(&self, who: u32, what: &str) -> Step<u64> {
         match self.clients.get(&who).and_then(|client| client.has_put.last()) {
             Some(number) => Ok(*number),
-            None => fault("sweep-due", "none, for it has put no superblock", what),
+            None => fault(Rule::SweepDue, "none, for it has put no superblock", what),
         }
     }
 
     fn known(&self, name: &str) -> Step<Named> {
         match Named::of(name).filter(|named| named.can_be(&self.layout)) {
             Some(named) => Ok(named),
-            None => fault("object-known", "an object of a site", name),
+            None => fault(Rule::ObjectKnown, "an object of a site", name),
         }
     }
 }

@@ -9,7 +9,8 @@ use super::Hierarchy;
 use super::cells::DEALT;
 use super::client::{AHEAD, Client, Work};
 use super::layout::{Chunks, Layout, Table};
-use crate::oracle::fault::{Step, Stop, fault};
+use super::rules::{Rule, fault};
+use crate::oracle::fault::{Step, Stop};
 use crate::{Observation, Observer};
 
 /// A piece that a client has begun: whose it was is known when the whole log is.
@@ -26,7 +27,7 @@ impl Hierarchy {
         let layout = &self.layout;
         let (level, is_dealt) = ((array.0 % DEALT) as u8, array.0 >= DEALT);
         if level > layout.bottom || array.0 >= 2 * DEALT {
-            return fault("array-of-level", "an array of a level", format!("{array:?}"));
+            return fault(Rule::ArrayOfLevel, "an array of a level", format!("{array:?}"));
         }
         let due = ArrayShape {
             chunks: layout.chunks(level, is_dealt),
@@ -34,14 +35,14 @@ impl Hierarchy {
             cell_bytes: layout.of.cell_bytes,
         };
         if shape != due {
-            return fault("array-shape", format!("{due:?}"), format!("{shape:?}"));
+            return fault(Rule::ArrayShape, format!("{due:?}"), format!("{shape:?}"));
         }
         Ok(())
     }
 
     pub(super) fn reads(&mut self, who: u32, chunks: &[ChunkName]) -> Result<(), Stop> {
         let Some((first, claim)) = self.first_of(chunks)? else {
-            return Ok(fault("read-of-piece", "chunks", "none")?);
+            return Ok(fault(Rule::ReadOfPiece, "chunks", "none")?);
         };
         let (layout, client) = (&self.layout, self.clients.entry(who).or_default());
         let asked = Chunks {
@@ -58,7 +59,7 @@ impl Hierarchy {
             if claim.table == due {
                 return Ok(());
             }
-            return Ok(fault("carry", format!("{due:?}"), format!("{:?}", claim.table))?);
+            return Ok(fault(Rule::Carry, format!("{due:?}"), format!("{:?}", claim.table))?);
         }
         // 1. Whose piece it is.
         let cell = first.chunk.saturating_mul(layout.chunk_cells(claim.table.level));
@@ -77,7 +78,7 @@ impl Hierarchy {
             let missing = (0..deals).find(|deal| !client.pieces.contains_key(&(table, *deal)));
             if let Some(missing) = missing {
                 let expected = format!("piece {missing} of {table:?} to be there");
-                return Ok(fault("piece-needs", expected, format!("a read for {number}"))?);
+                return Ok(fault(Rule::PieceNeeds, expected, format!("a read for {number}"))?);
             }
         }
         // 2. What it asks for is what the piece reads, and the log has come so far.
@@ -89,7 +90,7 @@ impl Hierarchy {
         let work = client.work(layout, (table, number))?;
         let due = found.map(|at| (at, work.piece.reads[at]));
         let ahead = work.piece.reads.len().min(work.read.0.len() + AHEAD);
-        Ok(in_time("piece-reads", (due, ahead), &mut work.read.0, asked.count)
+        Ok(in_time(Rule::PieceReads, (due, ahead), &mut work.read.0, asked.count)
             .and_then(|moved| is_due(length, work.due(moved), (table, number)))?)
     }
 
@@ -101,7 +102,7 @@ impl Hierarchy {
     ) -> Result<(), Stop> {
         let names: Vec<ChunkName> = writes.iter().map(|(name, _)| *name).collect();
         let Some((first, claim)) = self.first_of(&names)? else {
-            return Ok(fault("piece-writes", "chunks", "none")?);
+            return Ok(fault(Rule::PieceWrites, "chunks", "none")?);
         };
         let claimed = self.cells.claim_of(&first)?.1;
         let (layout, client) = (&self.layout, self.clients.entry(who).or_default());
@@ -109,7 +110,7 @@ impl Hierarchy {
         for (name, seen) in writes {
             if seen.bytes != chunk_bytes {
                 let seen = format!("{} of {name:?}", seen.bytes);
-                return Ok(fault("chunk-bytes", chunk_bytes.to_string(), seen)?);
+                return Ok(fault(Rule::ChunkBytes, chunk_bytes.to_string(), seen)?);
             }
             let (chunk, version) = (name.chunk, name.version);
             // Behind the last slot of a table there are zeros.
@@ -123,16 +124,24 @@ impl Hierarchy {
         let length = client.length;
         let of = (claim.table, claim.number);
         let Some(work) = client.works.get_mut(&of).filter(|work| work.version.is_some()) else {
-            return Ok(fault("piece-writes", "a piece that it has claimed", format!("{first:?}"))?);
+            return Ok(fault(
+                Rule::PieceWrites,
+                "a piece that it has claimed",
+                format!("{first:?}"),
+            )?);
         };
         if work.version != Some(claimed) {
-            return Ok(fault("piece-writes", "versions of its own claim", format!("{first:?}"))?);
+            return Ok(fault(
+                Rule::PieceWrites,
+                "versions of its own claim",
+                format!("{first:?}"),
+            )?);
         }
         let found = work.piece.writes.iter().position(|of| of.first == first.chunk);
         let due = found.map(|at| (at, work.piece.writes[at]));
         let ahead = work.piece.writes.len().min(work.written.0.len() + AHEAD);
         let count = writes.len() as u32;
-        Ok(in_time("piece-writes", (due, ahead), &mut work.written.0, count)
+        Ok(in_time(Rule::PieceWrites, (due, ahead), &mut work.written.0, count)
             .and_then(|moved| is_due(length, work.due(moved), of))?)
     }
 
@@ -176,7 +185,7 @@ impl Hierarchy {
             let is_of = (other.table, other.is_dealt) == (claim.table, claim.is_dealt);
             if !is_of || name.chunk != first.chunk + at {
                 let expected = format!("the chunk behind {first:?}, of {:?}", claim.table);
-                return Ok(fault("chunks-in-order", expected, format!("{name:?}"))?);
+                return Ok(fault(Rule::ChunksInOrder, expected, format!("{name:?}"))?);
             }
         }
         Ok(Some((first, claim)))
@@ -189,7 +198,7 @@ impl Hierarchy {
         whole.for_each(|work| _ = work.barriers.insert(id));
         match client.barriers_due.checked_sub(1) {
             Some(left) => client.barriers_due = left,
-            None => return fault("barrier-due", "one for a piece that is whole", "another"),
+            None => return fault(Rule::BarrierDue, "one for a piece that is whole", "another"),
         }
         Ok(())
     }
@@ -241,7 +250,11 @@ impl Hierarchy {
             let session = client.session.unwrap_or(u32::MAX);
             if !self.sessions.is_of(session, (*table, *number), (start, learnt, *length), epoch) {
                 let expected = format!("another session at a log of {length}");
-                return fault("whose", expected, format!("{session} does {number} of {table:?}"));
+                return fault(
+                    Rule::Whose,
+                    expected,
+                    format!("{session} does {number} of {table:?}"),
+                );
             }
         }
         Ok(())
@@ -254,20 +267,20 @@ impl Client {
         if !self.works.contains_key(&of) {
             let possible = layout.piece(of.0, of.1).filter(|_| self.works.len() < WORKS_MAX);
             let Some(piece) = possible else {
-                return fault("read-of-piece", "a read of some piece", format!("{of:?}"));
+                return fault(Rule::ReadOfPiece, "a read of some piece", format!("{of:?}"));
             };
             self.works.insert(of, Work::new(piece));
         }
         match self.works.get_mut(&of) {
             Some(work) => Ok(work),
-            None => fault("read-of-piece", "a piece", format!("{of:?}")),
+            None => fault(Rule::ReadOfPiece, "a piece", format!("{of:?}")),
         }
     }
 }
 
 /// A request is one of a piece, not asked for before: what was moved before it.
 fn in_time(
-    rule: &'static str,
+    rule: Rule,
     (due, ahead): (Option<(usize, Chunks)>, usize),
     asked: &mut BTreeSet<usize>,
     count: u32,
@@ -287,7 +300,7 @@ fn is_due(length: u64, place: u64, of: (Table, u32)) -> Step {
     if length > place {
         return Ok(());
     }
-    fault("pace", format!("not before place {place}"), format!("at {length}, for {of:?}"))
+    fault(Rule::Pace, format!("not before place {place}"), format!("at {length}, for {of:?}"))
 }
 
 /// Pieces of which one client is known to do something, at most.
