@@ -21,6 +21,8 @@ pub struct Client {
     /// Entries that it has heard end here; it knows nothing from before `from`.
     pub length: u64,
     pub from: Option<u64>,
+    /// From which place on it has followed the log last.
+    pub followed: u64,
     /// How long the log was when it had joined.
     pub joined: Option<u64>,
     /// The newest superblock that it knows, and since when.

@@ -164,9 +164,13 @@ impl Hierarchy {
             }
             LogCall::Follow { from } => {
                 let first = layout.first_of(client.superblock.0.saturating_sub(3));
-                if from > client.length.max(first) || (client.turns.is_empty() && from != first) {
-                    return fault(Rule::FollowFrom, first.to_string(), from.to_string());
+                // Behind a stream that broke it goes on with what it lacks, and never goes back:
+                // whoever asked for one result again would show which.
+                let due = client.followed..=client.length.max(first);
+                if !due.contains(&from) || (client.turns.is_empty() && from != first) {
+                    return fault(Rule::FollowFrom, format!("{due:?}"), from.to_string());
                 }
+                client.followed = from;
                 if client.turns.is_empty() {
                     (client.from, client.length) = (Some(from), from);
                 }

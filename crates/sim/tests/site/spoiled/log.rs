@@ -1,6 +1,6 @@
 //! Traces in which the log is spoilt.
 
-use fogbank_store::trace::{Event, LogCall, Request};
+use fogbank_store::trace::{Event, LogCall, Request, Sent};
 
 use super::{Spoil, again, find, of, request};
 
@@ -64,6 +64,26 @@ pub const SPOILT: &[(&str, Spoil)] = &[
         let at = events.iter().rposition(|event| matches!(event, Event::Heard(_))).unwrap();
         let Event::Heard(heard) = &mut events[at] else { panic!() };
         heard.place = 1 << 31; // room for all before it would be 68 GB
+    }),
+    ("follow-from", |events| {
+        // Whoever has followed anew asks for what it has been told: for one result of it, perhaps.
+        let follows = |event: &Event| match event {
+            Event::Sent(Sent { connection, request, .. }) => match request {
+                Request::Log(LogCall::Follow { from }) => Some((*connection, *from)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let anew = (0..events.len()).rev().find(|at| {
+            let of = |event| follows(event).filter(|(_, from)| *from > 0);
+            let before = events[..*at].iter().filter_map(follows);
+            of(&events[*at]).is_some_and(|(who, _)| before.into_iter().any(|of| of.0 == who))
+        });
+        let at = anew.unwrap();
+        again(events, at, |request| {
+            let Request::Log(LogCall::Follow { from }) = request else { panic!() };
+            *from -= 1;
+        });
     }),
     ("follow-asked", |events| {
         let at = events.iter().rposition(|event| matches!(event, Event::Heard(_))).unwrap();
