@@ -165,7 +165,7 @@ async fn slots_that_are_touched_in_order_do_not_look_drawn() {
 }
 
 /// Cells of every chunk are touched in their order.
-fn touch_in_order(events: &mut [Event]) {
+pub fn touch_in_order(events: &mut [Event]) {
     let mut cells: BTreeMap<ChunkName, Vec<u16>> = BTreeMap::new();
     for event in events {
         let Event::Sent(Sent { request: Request::ReadCells { reads }, .. }) = event else {
