@@ -282,10 +282,14 @@ impl Build {
             _ => 0,
         };
         let all = self.moves().iter().sum();
-        let firsts = slots.clone().step_by(request as usize);
+        let (begins, end) = (slots.start, slots.end);
+        let request_of = move |first: u32| first..first.saturating_add(request).min(end);
+        let is_read =
+            move |first: &u32| self.canary.is_read(&self.recipe, source, &request_of(*first));
+        let firsts = slots.step_by(request as usize).filter(is_read);
         let read = move |first: u32| {
-            let some = first..first.saturating_add(request).min(slots.end);
-            let moved = before + u64::from(first - slots.start);
+            let some = request_of(first);
+            let moved = before + u64::from(first - begins);
             async move {
                 self.pace.come(moved, all).await?;
                 let turn = self.cells.turn(Way::Reads, (table.level, some.len())).await?;

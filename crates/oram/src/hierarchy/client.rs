@@ -125,7 +125,7 @@ impl Client {
     fn append(&mut self, query: Option<(u32, Access)>, says: Says) -> Result<Vec<Effect>> {
         self.step(|client, out| {
             client.turn += 1;
-            out.push(Effect::Append(Entry {
+            let entry = Entry {
                 session: client.session,
                 turn: client.turn,
                 seen: client.follower.length(),
@@ -133,7 +133,10 @@ impl Client {
                 query,
                 says,
                 builds: client.builds,
-            }));
+            };
+            let (follower, superblock) = (&client.follower, client.superblock);
+            out.extend(follower.canary.touch_ahead(follower, &entry, superblock));
+            out.push(Effect::Append(entry));
             Ok(())
         })
     }
@@ -267,6 +270,8 @@ impl Client {
                     }
                 }
             }
+            let Follower { canary, schedule, .. } = &self.follower;
+            slots.splice(..0, canary.picked_up(schedule, place, self.superblock));
             out.push(Effect::Touch(place, slots));
         }
         Ok(())

@@ -130,7 +130,10 @@ async fn clients_that_leak_break_a_rule() {
         (Leak::TakeoverFreshFakes, "slot-once"),
         (Leak::DuplicateSkips, "tables-of-the-epoch"),
         (Leak::StopsAtHit, "tables-of-the-epoch"),
+        (Leak::TouchBeforeAppend, "touch-due"),
+        (Leak::TablePickedUp, "touch-due"),
         (Leak::BucketNotPadded, "piece-writes"),
+        (Leak::BuildSkipsTouched, "barrier-due"),
         (Leak::FillsAskAnew, "asked-once"),
     ] {
         let mut told = Vec::new();

@@ -233,6 +233,8 @@ async fn touches_that_leak_break_a_rule() {
         (Leak::TakeoverFreshFakes, "slot-once"),
         (Leak::DuplicateSkips, "tables-of-the-epoch"),
         (Leak::StopsAtHit, "tables-of-the-epoch"),
+        (Leak::TouchBeforeAppend, "slot-once"),
+        (Leak::TablePickedUp, "slot-once"),
     ] {
         let mut world = World::new(52);
         world.leak = Some(leak);

@@ -116,8 +116,15 @@ impl World {
         (1..=self.joined.lock().get()).map(|number| self.trace_of(number)).collect()
     }
 
+    /// The number of a client that joins.
+    pub fn number(&self) -> u64 {
+        let joined = self.joined.lock();
+        joined.set(joined.get() + 1);
+        joined.get()
+    }
+
     /// What a client sends, recorded if all are.
-    fn recorder(
+    pub fn recorder(
         &self,
         number: u64,
         (store, log): (Arc<dyn Store>, Arc<dyn Log>),
@@ -184,11 +191,7 @@ impl World {
         round_trip: Duration,
         builds: Option<u64>,
     ) -> Result<Arc<HierarchyEngine>, Error> {
-        let number = {
-            let joined = self.joined.lock();
-            joined.set(joined.get() + 1);
-            joined.get()
-        };
+        let number = self.number();
         let random = Randomness::repeatable(self.seed * 1_000 + number);
         let log = self.log.get_or_init(|| self.begin()).await.clone();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
