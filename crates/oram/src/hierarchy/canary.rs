@@ -34,6 +34,9 @@ canary! {
         TakeoverFreshFakes,
         /// An answer waits only for its own touch. Rule: for all results before it.
         AnswersAtOnce,
+        /// A read that is the first of its address waits only for its own touch, which has the
+        /// right block. Rule: as any other.
+        ReadAnswersFirst,
         /// A superblock counts results that are found. Rule: that are there for all.
         ClosesEarly,
         /// Who logs a write does not go on with what another has left. Rule: whoever logs next.
@@ -63,7 +66,6 @@ canary! {
         sees_none: NoneIsSeen,
         drops_carry: NoCarry,
         takes_over_afresh: TakeoverFreshFakes,
-        answers_at_once: AnswersAtOnce,
         closes_early: ClosesEarly,
         passes_writers_over: HeirByKind,
         fills_ask_anew: FillsAskAnew,
@@ -102,6 +104,14 @@ canary! {
         let mut held = recipe.sources[source].held().filter(|(_, slot)| slots.contains(slot));
         let is_newest = |of: (u32, u32)| newer.iter().all(|newer| newer.slot_of(of.0).is_none());
         !self.is(Leak::BuildSkipsTouched) || held.any(is_newest)
+    }
+    /// Whether a place is answered when its touch has come: that of a read which is the first of
+    /// its address, or another.
+    fn answers_early(&self, is_first_read: bool) -> bool {
+        false
+    } or {
+        let reads_first = self.is(Leak::ReadAnswersFirst) && is_first_read;
+        self.is(Leak::AnswersAtOnce) || reads_first
     }
     /// Cells that a request of a build counts for in its lane, of which some hold a block.
     fn lane_cells(&self, cells: usize, blocks: impl FnOnce() -> usize) -> usize {

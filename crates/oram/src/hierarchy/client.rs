@@ -184,9 +184,10 @@ impl Client {
         self.step(|client, out| {
             // A place that is replayed was published by somebody else.
             let Some(found) = client.follower.found(place, cells)? else { return Ok(()) };
-            let at_once = client.follower.canary.answers_at_once();
+            let canary = &client.follower.canary;
             let own = client.follower.plan(place).filter(|plan| plan.session == client.session);
-            if let Some(turn) = own.filter(|_| at_once).map(|plan| plan.turn) {
+            let early = own.filter(|plan| canary.answers_early(plan.is_first_read()));
+            if let Some(turn) = early.map(|plan| plan.turn) {
                 client.places.remove(&turn);
                 out.push(Effect::Answer(turn, Some(found.base.clone())));
             }

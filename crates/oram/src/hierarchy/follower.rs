@@ -49,6 +49,13 @@ pub struct Plan {
     touches: Option<Touches>,
 }
 
+impl Plan {
+    /// Whether it reads what no entry of the window before it has asked for.
+    pub fn is_first_read(&self) -> bool {
+        self.is_first && matches!(self.query, Some((_, Access::Read)))
+    }
+}
+
 /// What a place touches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Touches {

@@ -1,4 +1,5 @@
-//! What the server sees of clients that build in pieces: it follows from when they asked.
+//! What the server sees of clients that build in pieces, and when they are answered, after which
+//! they may ask again: it follows from when they asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use fogbank_durable::shared::{MemorySeen, Site};
 use fogbank_env::{Clock, Mutex, Nanos, Purpose, Randomness, SystemClock};
 use fogbank_oram::{Access, Address, ImmediateEngine};
 use fogbank_store::{BlobLog, Call, Delay, DepartureGrid, Faulty, Link, Log, Store};
+use tokio::task::JoinSet;
 
 use crate::world::{BLOCKS, Leak, SITE, World, master, open};
 
@@ -37,7 +39,8 @@ fn shape(call: &Call<'_>) -> String {
     }
 }
 
-/// All calls of the clients, which may leak something, with the session and the time of each.
+/// All calls of the clients, which may leak something, and answers, with the session and the time
+/// of each.
 async fn seen(asks: Asks, leak: Option<Leak>) -> Vec<(Nanos, u64, String)> {
     let world = World::new(20); // in pieces
     drop(world.join().await.unwrap()); // the site is made
@@ -63,23 +66,28 @@ async fn seen(asks: Asks, leak: Option<Leak>) -> Vec<(Nanos, u64, String)> {
         engines.push(open(site, (log.clone(), seen), grid, leak).await.unwrap());
     }
     let begins = clock.now();
-    let mut tickets = Vec::new();
+    let mut tickets = JoinSet::new();
     for round in 0..QUERIES {
         if round == LEAVES_AFTER {
             drop(engines.pop());
         }
         clock.sleep_until(begins + (1 + round) * asks.every * 1_000_000).await;
-        for engine in &engines {
+        for (client, engine) in (0..).zip(&engines) {
             let (block, access) = match asks.one_block {
                 true => (3, Access::Write { offset: 0, bytes: vec![round as u8].into() }),
-                false => (round as u32 % BLOCKS, Access::Read),
+                // Far from what the other asks for.
+                false => ((round + 20 * client) as u32 % BLOCKS, Access::Read),
             };
-            tickets.push(engine.submit(Address(block), access));
+            let ticket = engine.submit(Address(block), access);
+            let (calls, clock) = (calls.clone(), clock.clone());
+            tickets.spawn(async move {
+                let answer = if ticket.await.is_ok() { "an answer" } else { "none" };
+                calls.lock().push((clock.now(), client, answer.into()));
+            });
         }
     }
-    for ticket in tickets {
-        let _who_has_gone_is_not_answered = ticket.await;
-    }
+    // Who has gone is not answered.
+    tickets.join_all().await;
     let mut calls = std::mem::take(&mut *calls.lock());
     calls.retain(|(at, ..)| *at >= begins);
     calls.iter_mut().for_each(|(at, ..)| *at -= begins);
@@ -94,6 +102,7 @@ async fn calls_and_their_times_follow_from_when_clients_ask() {
     let of = |what: &str| reads.iter().filter(|(_, _, call)| call.contains(what)).count();
     // Tables were built, in pieces that deal and pieces that fill.
     assert!(of("piece/03/") > 4 && of("manifest/03/") > 0, "{} calls", reads.len());
+    assert!(of("an answer") as u64 > QUERIES + LEAVES_AFTER / 2); // some were under way
     let differs = reads.iter().zip(&writes).find(|(one, other)| one != other);
     assert_eq!(differs, None, "{} and {} calls", reads.len(), writes.len());
     assert_eq!(reads.len(), writes.len());
@@ -102,11 +111,12 @@ async fn calls_and_their_times_follow_from_when_clients_ask() {
 }
 
 /// What a build shows of what it holds is told apart: when requests leave, what is asked for again,
-/// and who goes on with what.
+/// and who goes on with what. So is an answer that comes the sooner for what was asked.
 #[cfg(feature = "canaries")]
 #[tokio::test(start_paused = true)]
-async fn builds_that_leak_are_told_apart() {
-    for leak in [Leak::HeirByKind, Leak::LaneByContent, Leak::FillsAskAnew] {
+async fn builds_and_answers_that_leak_are_told_apart() {
+    for leak in [Leak::HeirByKind, Leak::LaneByContent, Leak::FillsAskAnew, Leak::ReadAnswersFirst]
+    {
         let reads = seen(Asks { one_block: false, every: 20 }, Some(leak)).await;
         let writes = seen(Asks { one_block: true, every: 20 }, Some(leak)).await;
         let differs = reads.iter().zip(&writes).find(|(one, other)| one != other);
