@@ -9,8 +9,11 @@ use fogbank_store::{LOG_EVENTS_AHEAD, Log, LogEntry, LogEvents, Result, StoreErr
 use rand_core::Rng;
 use tokio::sync::{Semaphore, mpsc};
 
+use crate::ways::Ways;
+
 pub struct SlowLog {
     log: Arc<dyn Log>,
+    ways: Arc<Ways>,
     clock: SystemClock,
     dice: Mutex<Stream>,
     /// Of a way, at most.
@@ -23,9 +26,9 @@ pub struct SlowLog {
 const ROOM: usize = 9;
 
 impl SlowLog {
-    pub fn new(log: Arc<dyn Log>, dice: Stream, late: Nanos) -> Self {
+    pub fn new(log: Arc<dyn Log>, ways: Arc<Ways>, dice: Stream, late: Nanos) -> Self {
         let room = Semaphore::new(ROOM);
-        Self { log, clock: SystemClock::new(), dice: Mutex::new(dice), late, room }
+        Self { log, ways, clock: SystemClock::new(), dice: Mutex::new(dice), late, room }
     }
 
     fn some_time(&self) -> Nanos {
@@ -34,12 +37,16 @@ impl SlowLog {
 
     async fn way(&self) {
         let time = self.some_time();
-        self.clock.sleep_until(self.clock.now() + time).await;
+        self.ways.pass(&self.clock, time).await;
     }
 
     /// One call in fifteen is done, and its answer is lost.
     fn is_lost(&self) -> bool {
-        self.dice.lock().next_u64().is_multiple_of(15)
+        let is_lost = self.dice.lock().next_u64().is_multiple_of(15);
+        if is_lost {
+            self.ways.lose();
+        }
+        is_lost
     }
 }
 
@@ -65,7 +72,7 @@ impl Log for SlowLog {
         self.way().await;
         let mut events = self.log.follow(from).await?;
         let (sender, receiver) = mpsc::channel(LOG_EVENTS_AHEAD);
-        let (clock, late) = (self.clock.clone(), self.late);
+        let (clock, late, ways) = (self.clock.clone(), self.late, self.ways.clone());
         let ends_after = 20 + self.dice.lock().next_u64() % 200;
         let first = self.some_time();
         tokio::spawn(async move {
@@ -78,6 +85,7 @@ impl Log for SlowLog {
                     return;
                 }
             }
+            ways.lose();
             let _gone = sender.send(Err(StoreError::Absent("a test".into()))).await;
         });
         Ok(receiver)

@@ -16,7 +16,7 @@ use fogbank_seal::{MasterKey, StoreId};
 use fogbank_store::trace::{TraceClock, TraceOptions, TraceWriter};
 use fogbank_store::{
     ArrayId, BlobLog, Delay, DepartureGrid, Fault, Faulty, Link, Log, MemoryStore, Recorded,
-    RecordedLog, Store,
+    RecordedLog, Retry, RetrySchedule, Store,
 };
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
@@ -24,6 +24,7 @@ use tokio::sync::OnceCell;
 use crate::ledger::{Ledger, Noted, NotedLog, Page};
 use crate::slow::SlowLog;
 use crate::touches::Touches;
+use crate::ways::{RoughWay, Ways};
 
 pub const BLOCKS: u32 = 40;
 pub const VALUE_BYTES: usize = 32;
@@ -44,6 +45,10 @@ pub struct World {
     pub ledger: Arc<Ledger>,
     /// What they have touched.
     pub touches: Arc<Touches>,
+    /// What has become of their messages.
+    pub ways: Arc<Ways>,
+    /// Whether those to the store are lost, too, and overtake each other on the way there.
+    is_rough: bool,
     /// What they leak.
     pub leak: Option<Leak>,
     /// Where a trace of each is written, if they are recorded.
@@ -77,7 +82,8 @@ pub async fn open(
 
 impl Drop for World {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        // Of those that leak it is asked what they break.
+        if !std::thread::panicking() && self.leak.is_none() {
             let twice = self.ledger.count().err().unwrap_or_default();
             assert!(twice.is_empty(), "nonces that were used twice: {twice:?}");
             let breaches = self.touches.count().err().unwrap_or_default();
@@ -94,9 +100,27 @@ pub const SITE: StoreId = StoreId([1; 16]);
 
 impl World {
     pub fn new(seed: u64) -> Self {
-        let (store, log, joined, image, ledger, touches) = Default::default();
-        let (has_image, leak, traces) = (false, None, None);
-        Self { seed, store, log, joined, has_image, image, ledger, touches, leak, traces }
+        Self {
+            seed,
+            store: Arc::default(),
+            log: OnceCell::new(),
+            joined: Mutex::default(),
+            has_image: false,
+            image: Mutex::default(),
+            ledger: Arc::default(),
+            touches: Arc::default(),
+            ways: Arc::default(),
+            is_rough: false,
+            leak: None,
+            traces: None,
+        }
+    }
+
+    /// One with rough ways to its store.
+    pub fn rough(seed: u64) -> Self {
+        let mut world = Self::new(seed);
+        world.is_rough = true;
+        world
     }
 
     /// One all of whose clients are recorded.
@@ -202,8 +226,16 @@ impl World {
             link,
             random.stream(Purpose::Faults),
         ));
-        let late = LATE.as_nanos() as u64;
-        let log = Arc::new(SlowLog::new(log, random.split(1).stream(Purpose::Faults), late));
+        let (late, ways) = (LATE.as_nanos() as u64, self.ways.clone());
+        let dice = |number| random.split(number).stream(Purpose::Faults);
+        let log: Arc<dyn Log> = Arc::new(SlowLog::new(log, ways.clone(), dice(1), late));
+        let store: Arc<dyn Store> = match self.is_rough {
+            true => {
+                let rough = RoughWay::new(store, ways, dice(2), LATE);
+                Arc::new(Retry::new(rough, clock.clone(), RetrySchedule::default()))
+            }
+            false => store,
+        };
         let store: Arc<dyn Store> = match builds {
             Some(dies_at) => Arc::new(Faulty::dying(store, dies_at, Fault::After)),
             None => store,
