@@ -22,6 +22,7 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use crate::ledger::{Ledger, Noted, NotedLog, Page};
+use crate::life::{Life, Lived, LivedLog};
 use crate::slow::SlowLog;
 use crate::touches::Touches;
 use crate::ways::{RoughWay, Ways};
@@ -201,19 +202,28 @@ impl World {
         seen: Arc<dyn SeenRegister>,
         round_trip: Duration,
     ) -> Result<Arc<HierarchyEngine>, Error> {
-        self.enter(seen, round_trip, None).await
+        self.enter(seen, round_trip, (None, None)).await
+    }
+
+    /// A client that has seen what is there, and stops when its life does.
+    pub async fn join_for(
+        &self,
+        seen: Arc<dyn SeenRegister>,
+        life: &Arc<Life>,
+    ) -> Result<Arc<HierarchyEngine>, Error> {
+        self.enter(seen, LATE / 4, (None, Some(life))).await
     }
 
     /// One that builds, until it dies at a call to the store, if it lives so long.
     pub async fn join_to_build(&self, dies_at: u64) -> Result<Arc<HierarchyEngine>, Error> {
-        self.enter(self.register(), LATE / 4, Some(dies_at)).await
+        self.enter(self.register(), LATE / 4, (Some(dies_at), None)).await
     }
 
     async fn enter(
         &self,
         seen: Arc<dyn SeenRegister>,
         round_trip: Duration,
-        builds: Option<u64>,
+        (builds, life): (Option<u64>, Option<&Arc<Life>>),
     ) -> Result<Arc<HierarchyEngine>, Error> {
         let number = self.number();
         let random = Randomness::repeatable(self.seed * 1_000 + number);
@@ -235,6 +245,13 @@ impl World {
                 Arc::new(Retry::new(rough, clock.clone(), RetrySchedule::default()))
             }
             false => store,
+        };
+        let (store, log): (Arc<dyn Store>, Arc<dyn Log>) = match life.cloned() {
+            Some(life) => {
+                let log = Arc::new(LivedLog { log, life: life.clone() });
+                (Arc::new(Lived { inner: store, life }), log)
+            }
+            None => (store, log),
         };
         let store: Arc<dyn Store> = match builds {
             Some(dies_at) => Arc::new(Faulty::dying(store, dies_at, Fault::After)),
