@@ -124,6 +124,14 @@ impl Build {
         }
     }
 
+    /// Waits for the place at which `moved` cells of `all` have been read or written.
+    ///
+    /// # Errors
+    /// As [`Pace::come`].
+    async fn come(&self, moved: u64, all: u64) -> Result<()> {
+        self.pace.come(if self.canary.does_not_wait() { 0 } else { moved }, all).await
+    }
+
     async fn does(&self) -> Result<Outcome> {
         if self.may_be_there && self.is_there().await? {
             return Ok(Outcome::Done);
@@ -291,7 +299,7 @@ impl Build {
             let some = request_of(first);
             let moved = before + u64::from(first - begins);
             async move {
-                self.pace.come(moved, all).await?;
+                self.come(moved, all).await?;
                 let turn = self.cells.turn(Way::Reads, (table.level, some.len())).await?;
                 let bodies = self.cells.read_slots(table, some).await?;
                 turn.has_come();
@@ -326,7 +334,7 @@ impl Build {
             }
         }
         let read = move |(moved, cells, versions): (u64, Range<u32>, Vec<u64>)| async move {
-            self.pace.come(moved, all).await?;
+            self.come(moved, all).await?;
             let turn = self.cells.turn(Way::Reads, (level, cells.len())).await?;
             let bodies = self.cells.read(&self.run_of(true), cells, &versions).await?;
             turn.has_come();
@@ -348,7 +356,7 @@ impl Build {
         let request = cells.request(run.table.level);
         let [read, written] = self.moves();
         let write = |at: u32| async move {
-            match self.pace.come(read + u64::from(at), read + written).await {
+            match self.come(read + u64::from(at), read + written).await {
                 Err(Error::Caller(_)) => return Ok(None),
                 come => come?,
             }

@@ -43,6 +43,8 @@ canary! {
         HeirByKind,
         /// A request of a build takes as much of its lane as it holds blocks. Rule: cells.
         LaneByContent,
+        /// A piece is done as soon as it has begun. Rule: at the pace of the log.
+        PieceAtOnce,
         /// What pieces have written is asked for again after one that filled nothing. Rule: it is
         /// kept.
         FillsAskAnew,
@@ -68,6 +70,7 @@ canary! {
         takes_over_afresh: TakeoverFreshFakes,
         closes_early: ClosesEarly,
         passes_writers_over: HeirByKind,
+        does_not_wait: PieceAtOnce,
         fills_ask_anew: FillsAskAnew,
         seals_by_place: NonceByPlace,
         pads_no_bucket: BucketNotPadded,

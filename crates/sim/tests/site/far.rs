@@ -11,16 +11,22 @@ use fogbank_oram::{Access, Address, ImmediateEngine, Result};
 use fogbank_store::{BlobLog, Call, Delay, DepartureGrid, Faulty, Link, Log, MemoryStore, Store};
 use rand_core::Rng;
 
-use crate::world::{SITE, master};
+use crate::world::{Leak, SITE, master, open};
 
 /// See the module.
 pub struct Far {
     pub clock: Arc<dyn Clock>,
     store: Arc<dyn Store>,
-    log: Arc<dyn Log>,
+    pub log: Arc<dyn Log>,
+    /// What clients leak.
+    pub leak: Option<Leak>,
+    /// Hears of their calls.
+    pub hears: Option<Hears>,
     clients: u64,
     cell_bytes: u64,
 }
+
+pub type Hears = Arc<dyn Fn(&Call<'_>) + Send + Sync>;
 
 /// A client and its link.
 pub struct Client {
@@ -37,7 +43,8 @@ impl Far {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let log = BlobLog::open(store.clone(), clock.clone(), 1 << 40).await.unwrap();
         let cell_bytes = arrays_of(&parameters).unwrap().1 as u64;
-        Self { clock, store, log: Arc::new(log), clients: 0, cell_bytes }
+        let (log, leak, hears) = (Arc::new(log), None, None);
+        Self { clock, store, log, leak, hears, clients: 0, cell_bytes }
     }
 
     pub async fn join(&mut self, link: Link) -> Client {
@@ -58,8 +65,9 @@ impl Far {
         let log = Arc::new(way.far_log(self.log.clone()));
         let mut salts = random.stream(Purpose::Incarnation);
         let (written, cell_bytes) = (Arc::new(AtomicU64::new(0)), self.cell_bytes);
-        let (counted, counts) = (Faulty::new(way), written.clone());
+        let (counted, counts, hears) = (Faulty::new(way), written.clone(), self.hears.clone());
         counted.on_call(move |call, _| {
+            hears.iter().for_each(|hears| hears(call));
             if let Call::WriteChunks(writes) = call {
                 let bytes: usize = writes.iter().map(|write| write.data.len()).sum();
                 counts.fetch_add(bytes as u64 / cell_bytes, Ordering::Relaxed);
@@ -69,7 +77,7 @@ impl Far {
         let keys = (&master(), SITE);
         let site = Site::join_as(Arc::new(counted), keys, coming, &mut salts).await.unwrap();
         let grid = DepartureGrid::new(self.clock.clone(), Duration::from_millis(1));
-        let engine = HierarchyEngine::open(site, log, Arc::new(MemorySeen::default()), grid);
+        let engine = open(site, (log, Arc::new(MemorySeen::default())), grid, self.leak);
         Ok(Client { engine: Arc::new(engine.await?), written })
     }
 }

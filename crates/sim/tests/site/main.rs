@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests, too
 
+mod ahead;
 mod audited;
 mod builder;
 mod far;
