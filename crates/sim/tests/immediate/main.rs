@@ -20,8 +20,12 @@ use std::sync::Arc;
 use fogbank_env::{Clock, Mutex, SystemClock};
 use fogbank_oram::Error;
 use fogbank_oram::immediate::plain::PlainEngine;
+#[cfg(feature = "canaries")]
+use fogbank_oram::multicloud::canary::Leak;
 use fogbank_store::{Fault, Faulty, FileStore, Store};
 use tokio::task::JoinSet;
+#[cfg(feature = "canaries")]
+use tokio::task::{LocalSet, spawn_local};
 
 use clouds::TwoClouds;
 use engines::{Kind, SHAPE, World};
@@ -92,34 +96,77 @@ async fn a_site_outlives_two_deaths_in_a_row() {
     }
 }
 
-/// Either cloud of two stops at any message that they send each other, and starts again over what
-/// it has stored, in memory or in files. The client goes on as if nothing had been.
+/// The cloud `at` stops at any message that both send each other, and starts again over what it has
+/// stored, in memory or in files. The client goes on as if nothing had been, and shows no cloud two
+/// things under one name.
+async fn stops_at_any_message(at: usize, in_files: bool, world: impl Fn() -> World) {
+    let mut stops = 0;
+    for after in (1 + 3 * at as u64..).step_by(if in_files { 37 } else { 5 }) {
+        let (mut world, mut history) = (world(), History::new());
+        let folder = tempfile::tempdir().unwrap();
+        if in_files {
+            let store = |name| FileStore::open(folder.path().join(name)).unwrap();
+            let stores = ["a", "b"].map(|name| Arc::new(store(name)) as Arc<dyn Store>);
+            world.clouds = Arc::new(TwoClouds::over(stores));
+        }
+        world.clouds.stops_after(after, at);
+        let engine = world.open(world.cloud.clone()).await.unwrap();
+        history.run(&*engine, &mut Workload::new(after), ACCESSES).await.unwrap();
+        let found = read_all(&*engine).await.unwrap();
+        history.check(found).unwrap_or_else(|what| panic!("{at} after {after}: {what}"));
+        engine.close().await.unwrap();
+        if !world.clouds.has_stopped() {
+            break;
+        }
+        stops += 1;
+        look(&world, &mut history).await;
+        assert_eq!(world.clouds.repeats(), [], "names that stand for two things");
+    }
+    assert!(stops > 3, "{stops} stops of {at}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn either_cloud_of_two_may_stop_at_any_message() {
     for (at, in_files) in [(0, false), (1, false), (0, true), (1, true)] {
-        let mut stops = 0;
-        for after in (1 + 3 * at as u64..).step_by(if in_files { 37 } else { 5 }) {
-            let (mut world, mut history) = (World::new(Kind::Multicloud), History::new());
-            let folder = tempfile::tempdir().unwrap();
-            if in_files {
-                let store = |name| FileStore::open(folder.path().join(name)).unwrap();
-                let stores = ["a", "b"].map(|name| Arc::new(store(name)) as Arc<dyn Store>);
-                world.clouds = Arc::new(TwoClouds::over(stores));
-            }
-            world.clouds.stops_after(after, at);
-            let engine = world.open(world.cloud.clone()).await.unwrap();
-            history.run(&*engine, &mut Workload::new(after), ACCESSES).await.unwrap();
-            let found = read_all(&*engine).await.unwrap();
-            history.check(found).unwrap_or_else(|what| panic!("{at} after {after}: {what}"));
-            engine.close().await.unwrap();
-            if !world.clouds.has_stopped() {
-                break;
-            }
-            stops += 1;
-            look(&world, &mut history).await;
-        }
-        assert!(stops > 3, "{stops} stops of {at}");
+        stops_at_any_message(at, in_files, || World::new(Kind::Multicloud)).await;
     }
+}
+
+/// What is done again otherwise than it was shows when a cloud stops.
+#[cfg(feature = "canaries")]
+#[tokio::test(start_paused = true)]
+async fn leaks_of_a_repetition_show_when_a_cloud_stops() {
+    for (leak, at) in
+        [Leak::SameAttempt, Leak::RepeatedOtherwise].map(|of| [(of, 0), (of, 1)]).concat()
+    {
+        let world = move || World { leak: Some(leak), ..World::new(Kind::Multicloud) };
+        let all = LocalSet::new();
+        let stops = all.run_until(spawn_local(stops_at_any_message(at, false, world))).await;
+        let seen = stops.expect_err("it was not seen").into_panic();
+        let text = seen.downcast_ref::<String>().unwrap();
+        assert!(text.contains("names that stand for two things"), "{leak:?} at {at}: {text}");
+    }
+}
+
+/// What is answered before the journal has it is lost where the client dies. Of a new volume the
+/// first accesses show nobody anything, so nothing of them is durable before.
+#[cfg(feature = "canaries")]
+#[tokio::test(start_paused = true)]
+async fn leaks_of_an_early_answer_are_seen_by_a_death() {
+    let mut lost = 0;
+    for dies in 1..40 {
+        let (mut world, mut history) = (World::new(Kind::Multicloud), History::new());
+        world.leak = Some(Leak::AnswerEarly);
+        let store = Arc::new(Faulty::dying(world.cloud.clone(), dies, Fault::Before));
+        if let Ok(engine) = world.open(store).await {
+            let mut work = Workload::new(dies);
+            assert!(history.run(&*engine, &mut work, ACCESSES).await.is_err(), "{dies}");
+        }
+        world.leak = None;
+        let engine = world.open(world.cloud.clone()).await.unwrap();
+        lost += usize::from(history.check(read_all(&*engine).await.unwrap()).is_err());
+    }
+    assert!(lost > 0);
 }
 
 /// Lives one after the other, each cut somewhere, mostly short: also recoveries are.
