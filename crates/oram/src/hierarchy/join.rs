@@ -32,7 +32,7 @@ use super::follower::{Before, Follower, mark};
 use super::listening::{Heard, Listener, append, forgotten};
 use super::schedule::{Schedule, Table};
 use super::sealed::seal_entry;
-use crate::{Result, lied};
+use crate::{Error, Result, lied};
 
 /// A client that has joined, and what it stands on.
 pub struct Joined {
@@ -56,8 +56,8 @@ const FETCHED_AT_ONCE: usize = 64;
 /// says ([`Coming`]).
 ///
 /// # Errors
-/// [`crate::Error::CloudLied`] if the site is not the one that it has seen, or is no site; by
-/// blame.
+/// [`Error::CloudLied`] if the site is not the one that it has seen, or is no site;
+/// [`Error::Refused`] if the site goes on faster than it can join; by blame.
 pub async fn join(
     site: &Arc<Site>,
     log: &Arc<dyn Log>,
@@ -75,15 +75,30 @@ pub async fn join(
         let (chain, turns, canary) = (&chain, &turns, &canary);
         let place = At { site, log, grid, schedule, canary, chain, seen, turns };
         match place.join(cells()).await {
-            Err(error) if tries < TRIES => {
+            Err(error) => {
                 let now = Superblock::newest(site, 1, None).await?;
                 if now.first().is_none_or(|(superblock, _)| superblock.number <= newest) {
                     return Err(error);
+                }
+                if tries == TRIES {
+                    return Err(outrun(error));
                 }
                 tries += 1;
             }
             joined => return joined,
         }
+    }
+}
+
+/// What it is when the site has gone on in every try: no sign of a lie.
+fn outrun(error: Error) -> Error {
+    match error {
+        Error::CloudLied(what) => Error::Refused(format!(
+            "the others ask so much that the site went on {TRIES} times while this client joined, \
+             which takes it too long: start it again when they ask less, or by a faster way \
+             ({what})"
+        )),
+        error => error,
     }
 }
 
@@ -233,7 +248,7 @@ impl At<'_> {
                 let bytes = seal_entry(site, &entry, block_bytes)?;
                 append(log.clone(), grid.clone(), LogEntry { session, turn, bytes }).await?;
             }
-            return Err(crate::Error::Moved);
+            return Err(Error::Moved);
         }
         Ok(Joined { client, cells, listener, superblock: *superblock, effects })
     }
@@ -317,5 +332,5 @@ fn start_of(
         return Ok(end);
     }
     let mark = marks.get(&started).and_then(|marks| marks.first()).copied();
-    mark.ok_or_else(|| crate::Error::Bug(format!("no mark of {table:?}")))
+    mark.ok_or_else(|| Error::Bug(format!("no mark of {table:?}")))
 }

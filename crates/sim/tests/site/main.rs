@@ -16,6 +16,7 @@ mod lies;
 mod life;
 mod many;
 mod moved;
+mod outrun;
 mod pace;
 mod slow;
 mod spoiled;
