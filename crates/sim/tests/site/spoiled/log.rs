@@ -68,10 +68,11 @@ pub const SPOILT: &[(&str, Spoil)] = &[
     ("follow-from", |events| {
         // Whoever has followed anew asks for what it has been told: for one result of it, perhaps.
         let follows = |event: &Event| match event {
-            Event::Sent(Sent { connection, request, .. }) => match request {
-                Request::Log(LogCall::Follow { from }) => Some((*connection, *from)),
-                _ => None,
-            },
+            Event::Sent(Sent {
+                connection,
+                request: Request::Log(LogCall::Follow { from }),
+                ..
+            }) => Some((*connection, *from)),
             _ => None,
         };
         let anew = (0..events.len()).rev().find(|at| {

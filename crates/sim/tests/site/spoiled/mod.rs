@@ -79,10 +79,11 @@ fn earlier(events: &mut Events, at: usize, by: usize) {
 /// The session of each client.
 fn sessions(events: &Events) -> BTreeMap<u32, u64> {
     let logged = events.iter().filter_map(|event| match event {
-        Event::Sent(Sent { connection, request: Request::Log(call), .. }) => match call {
-            LogCall::Append { session, .. } => Some((*connection, u64::from(*session))),
-            _ => None,
-        },
+        Event::Sent(Sent {
+            connection,
+            request: Request::Log(LogCall::Append { session, .. }),
+            ..
+        }) => Some((*connection, u64::from(*session))),
         _ => None,
     });
     logged.collect()
