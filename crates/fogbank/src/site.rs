@@ -6,7 +6,8 @@
 //! DIR/proxy/seen    what this client has seen of it
 //! DIR/proxy/witness the list of servers that keep its witness, if it has one
 //! ```
-//! 1. *Create*: a key and an id are drawn and noted, then the site is made at the server.
+//! 1. *Create*: a key and an id are drawn and noted, then the site is made where clients meet: at a
+//!    server, in a bucket, or, for one client at a time, in a folder.
 //! 2. *Join*: the key and the id come from whoever has them, not from the server. The header has to
 //!    open by them.
 //! 3. *Open*: a session is taken, and the client joins where the site is by now.
@@ -15,7 +16,8 @@
 //! there. A copy of the folder is a client of its own, which knows what the original had seen when
 //! it was made: every start takes a session, and so a key, that no other has.
 //!
-//! What the cloud sees is the engine's (`fogbank_oram::hierarchy`).
+//! What the cloud sees is the engine's (`fogbank_oram::hierarchy`); in a bucket, that each client
+//! looks at a fixed interval for what others have logged (`fogbank_store::BlobLog`), too.
 
 mod filling;
 mod reading;
