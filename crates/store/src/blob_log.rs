@@ -9,15 +9,17 @@
 //!
 //! 1. *Append*: one at a time. The entry is put at the next place if nothing is there. If something
 //!    is, an earlier try was done whose answer was lost, or another process was there first: it is
-//!    read and counts, and the next place is tried.
+//!    read and counts, and the next place is tried. Who has lost no answer tries that at once, and
+//!    reads then: so nobody comes too late again and again.
 //! 2. *Publish*: put if absent. Whoever finds something there takes that.
 //! 3. *Forget*: first the blob that says so, then what it says goes.
 //! 4. *Open*: what was forgotten, then all entries and results after it. What a stop left before it
-//!    goes.
+//!    goes: beside others when this process forgets for the first time, and not on the word of the
+//!    blob, which nobody has sealed.
 //! 5. *Beside others* (`others`): what they put is looked for at a fixed interval.
 //!
 //! Invariants
-//! - Place q is tried only when all places below it are known. So there is no hole, whatever is cut
+//! - Place q is tried only when all places below it are taken. So there is no hole, whatever is cut
 //!   short, and an entry whose answer was lost is found by whoever comes next.
 //! - All that is not forgotten is in memory, up to a bound; above it entries and results are
 //!   refused. What others have put counts up to twice the bound, and then nothing more is believed.
@@ -43,6 +45,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::form::{ENTRIES, FORGOTTEN, RESULTS, decode_forgotten, encode_forgotten, name, place};
+pub use self::kept::is_of_forgotten;
 use self::kept::{Kept, Standing, cost};
 pub use self::listener::LogListener;
 use crate::{
@@ -60,6 +63,12 @@ struct Inner {
     /// Whether other processes append, too.
     beside_others: bool,
     appending: tokio::sync::Mutex<()>,
+    /// The session and turn of an entry whose put may have been done, though nobody said so.
+    in_doubt: Mutex<Option<(u32, u64)>>,
+    /// How long the last put of an entry took.
+    put_takes: Mutex<Nanos>,
+    /// Until when the next place is left to others.
+    leaves_until: Mutex<Nanos>,
     forgetting: tokio::sync::Mutex<Forgetting>,
     kept: Arc<Mutex<Kept>>,
     grown: watch::Sender<()>,
@@ -69,6 +78,8 @@ struct Inner {
 struct Forgetting {
     /// The blob's, if there is one.
     tag: Option<BlobTag>,
+    /// Whether what a stop has left before it may still be there.
+    has_leftovers: bool,
     /// Places that are forgotten, and whose blobs are to go.
     going: Range<u64>,
 }
@@ -103,6 +114,11 @@ impl BlobLog {
         Ok(Self(inner))
     }
 
+    /// The first place that has no entry yet, as far as this process knows.
+    pub fn end(&self) -> u64 {
+        self.0.kept.lock().end()
+    }
+
     /// Bytes that what it has in memory counts for.
     pub fn kept_bytes(&self) -> u64 {
         self.0.kept.lock().bytes()
@@ -135,14 +151,15 @@ impl Inner {
     ) -> Result<Self> {
         let (mut tag, mut first, mut turns) = forgotten(&store).await?;
         let most = bytes_max.saturating_mul(2);
-        let found = places(&store, ENTRIES, first).await?;
+        let found = places(&store, ENTRIES, first, beside_others).await?;
         let entries = read_all(&store, ENTRIES, &found, most).await?;
-        let found = places(&store, RESULTS, first).await?;
+        let found = places(&store, RESULTS, first, beside_others).await?;
         let results = read_all(&store, RESULTS, &found, most).await?;
         if beside_others {
             // Only now is it known which of those count.
             (tag, first, turns) = forgotten(&store).await?;
         }
+        let last = entries.last_key_value().map(|(at, _)| *at);
         let mut kept = Kept::after(first, turns);
         for (at, blob) in entries.into_iter().filter(|(at, _)| *at >= first) {
             match at == kept.end() {
@@ -157,17 +174,83 @@ impl Inner {
         for (at, blob) in results {
             kept.publish(at, result(at, blob)?);
         }
-        let forgetting = Forgetting { tag, going: first..first };
-        Ok(Self {
+        let forgetting = Forgetting { tag, has_leftovers: beside_others, going: first..first };
+        let inner = Self {
             store,
             clock,
             bytes_max,
             beside_others,
             appending: tokio::sync::Mutex::default(),
+            in_doubt: Mutex::default(),
+            put_takes: Mutex::default(),
+            leaves_until: Mutex::default(),
             forgetting: tokio::sync::Mutex::new(forgetting),
             kept: Arc::new(Mutex::new(kept)),
             grown: watch::Sender::new(()),
-        })
+        };
+        if beside_others {
+            inner.has_no_hole(last).await?;
+        }
+        Ok(inner)
+    }
+
+    /// Looks whether all places before one that is taken are, too: nobody puts an entry before it
+    /// knows those. One that was put while names were read is there by now.
+    async fn has_no_hole(&self, last: Option<u64>) -> Result<()> {
+        if last.is_none_or(|last| last < self.kept.lock().end()) {
+            return Ok(());
+        }
+        self.catch_up().await?;
+        let end = self.kept.lock().end();
+        match last.is_none_or(|last| last < end) {
+            true => Ok(()),
+            false => Err(StoreError::Misbehaved(format!(
+                "place {end} of the log is gone, and not all after it"
+            ))),
+        }
+    }
+
+    /// Leaves the next places to others: the time of a put to each that has put any lately.
+    fn leave(&self, session: u32) {
+        if self.beside_others {
+            let others = self.kept.lock().others_of(session, LATELY);
+            *self.leaves_until.lock() = self.clock.now() + others * *self.put_takes.lock();
+        }
+    }
+
+    /// Puts an entry at the first place from `next` on that is free: there, or after so many. It is
+    /// not known what those hold that were passed over, but that nobody is there twice: unless an
+    /// earlier put of this entry may have been done, which is looked for first.
+    ///
+    /// Who read each place before it tried the next would come too late for ever, beside one that
+    /// has many entries to put. And who has put one leaves the time of a put to each other that has
+    /// put any lately: so there are places left for all, and for one more.
+    async fn put_from(
+        &self,
+        next: u64,
+        entry: &LogEntry,
+        blob: &Bytes,
+    ) -> Result<(u64, PutOutcome)> {
+        let this = Some((entry.session, entry.turn));
+        let is_known = self.beside_others && *self.in_doubt.lock() != this;
+        let last = next + if is_known { PASSED_AT_ONCE } else { 0 };
+        let mut at = next;
+        let until = *self.leaves_until.lock();
+        self.clock.sleep_until(until).await;
+        loop {
+            *self.in_doubt.lock() = this;
+            let (name, condition) = (name(ENTRIES, at), PutCondition::IfAbsent);
+            let begun = self.clock.now();
+            let put = self.store.blob_put(&name, blob.clone(), condition).await?;
+            *self.put_takes.lock() = self.clock.now() - begun;
+            if put != PutOutcome::ConditionFailed || at == last {
+                if is_known || matches!(put, PutOutcome::Done(_)) {
+                    *self.in_doubt.lock() = None;
+                }
+                return Ok((at, put));
+            }
+            at += 1;
+        }
     }
 
     /// Waits until it is not too early for this turn.
@@ -231,27 +314,39 @@ impl Log for BlobLog {
             log.hear_of_forgotten().await?;
         }
         loop {
-            let at = match log.place(&entry)? {
+            let next = match log.place(&entry)? {
                 Ok(at) => at,
-                Err(there) => return Ok(there),
-            };
-            let (name, condition) = (name(ENTRIES, at), PutCondition::IfAbsent);
-            let put = log.store.blob_put(&name, blob.clone(), condition).await?;
-            if put == PutOutcome::ConditionFailed {
-                log.catch_up().await?;
-                if log.kept.lock().end() <= at {
-                    return Err(changed(at)); // it was there, and is not
+                Err(there) => {
+                    log.leave(entry.session);
+                    return Ok(there);
                 }
-                continue;
+            };
+            let (at, put) = log.put_from(next, &entry, &blob).await?;
+            let first = match put {
+                PutOutcome::Done(_) if at == next && log.beside_others => {
+                    log.hear_of_forgotten().await?
+                }
+                PutOutcome::Done(_) if at == next => next,
+                // Those that were passed over, or what was there first.
+                _ => log.take_in(next..at + 1).await?.1,
+            };
+            if first > at {
+                // It was free since all of it was gone, or that is not so: whoever follows finds
+                // out. What was put there stays, for it is not for the cloud to say that it goes.
+                return Err(log.kept.lock().gone());
             }
-            if log.beside_others && log.hear_of_forgotten().await? > at {
-                // It was free since all of it was gone: others are far ahead.
-                log.store.blob_delete(&[&name]).await?;
-                continue;
+            let end = log.kept.lock().end();
+            match put {
+                PutOutcome::Done(_) if end == at => {
+                    log.kept.lock().append(at, form::decode(at, blob)?)?;
+                    log.grown.send_replace(());
+                    log.leave(entry.session);
+                    return Ok(Some(at));
+                }
+                // It was looked for, or is another's that was there first.
+                _ if end > at => {}
+                _ => return Err(taken(end)),
             }
-            log.kept.lock().append(at, form::decode(at, blob)?)?;
-            log.grown.send_replace(());
-            return Ok(Some(at));
         }
     }
 
@@ -277,14 +372,19 @@ impl Log for BlobLog {
             PutOutcome::Done(_) => Bytes::copy_from_slice(&bytes),
             PutOutcome::ConditionFailed => match log.store.blob_get(&name).await? {
                 Some((there, _)) => result(at, there)?,
+                None if log.beside_others && log.hear_of_forgotten().await? <= at => {
+                    return Err(taken(at));
+                }
                 None => return Ok(()), // forgotten meanwhile
             },
         };
-        if !log.kept.lock().publish(at, stays) {
+        let is_kept = log.kept.lock().publish(at, stays);
+        match is_kept {
+            true => _ = log.grown.send_replace(()),
             // Forgotten while it was put, and perhaps after all else of it was deleted.
-            return log.store.blob_delete(&[&name]).await;
+            false if !log.beside_others => return log.store.blob_delete(&[&name]).await,
+            false => {}
         }
-        log.grown.send_replace(());
         Ok(())
     }
 
@@ -329,6 +429,13 @@ impl Log for BlobLog {
             }
             log.grown.send_replace(());
         }
+        if forgetting.has_leftovers {
+            let below = before.min(log.kept.lock().first());
+            for prefix in [ENTRIES, RESULTS] {
+                places(&log.store, prefix, below, false).await?;
+            }
+            forgetting.has_leftovers = false;
+        }
         while !forgetting.going.is_empty() {
             let end = forgetting.going.end.min(forgetting.going.start + DELETED_AT_ONCE);
             let going = (forgetting.going.start..end)
@@ -363,11 +470,20 @@ async fn forgotten(store: &Arc<dyn Store>) -> Result<(Option<BlobTag>, u64, BTre
     }
 }
 
-/// The places that have something under `prefix`, in order. What is below `first` goes.
-async fn places(store: &Arc<dyn Store>, prefix: &str, first: u64) -> Result<Vec<u64>> {
+/// The places that have something under `prefix`, in order. What is below `first` goes, unless it
+/// is kept.
+async fn places(
+    store: &Arc<dyn Store>,
+    prefix: &str,
+    first: u64,
+    is_kept: bool,
+) -> Result<Vec<u64>> {
     let names = store.blob_list(prefix).await?;
     let found: Vec<u64> = names.iter().filter_map(|found| place(prefix, found)).collect();
     let (going, staying): (Vec<u64>, Vec<u64>) = found.into_iter().partition(|at| *at < first);
+    if is_kept {
+        return Ok(staying);
+    }
     let going: Vec<String> = going.into_iter().map(|at| name(prefix, at)).collect();
     delete(store, &going).await?;
     Ok(staying)
@@ -424,6 +540,11 @@ fn too_much(bytes_max: u64) -> StoreError {
     StoreError::Refused(format!("the log has more than {bytes_max} bytes: nothing was forgotten"))
 }
 
+/// What nobody deletes before the log forgets it.
+fn taken(at: u64) -> StoreError {
+    StoreError::Misbehaved(format!("place {at} of the log is taken, and nothing is there"))
+}
+
 fn changed(at: u64) -> StoreError {
     StoreError::Absent(format!("the log changed at place {at} while it was read"))
 }
@@ -431,6 +552,10 @@ fn changed(at: u64) -> StoreError {
 /// Bytes that a log keeps in memory unless something else is said: 64 epochs of 256 places of 8.5
 /// KB, twice.
 pub const LOG_KEPT_BYTES: u64 = 256 << 20;
+/// Places that others have taken and that are passed over before they are read, at most.
+const PASSED_AT_ONCE: u64 = 16;
+/// Entries by which it is seen who has put any lately.
+const LATELY: usize = 32;
 /// How long an entry waits for its predecessor.
 const PREDECESSOR_NANOS_MAX: Nanos = 10_000_000_000;
 /// Places whose blobs go in one call, and blobs that are read at once.

@@ -53,7 +53,7 @@ pub mod url;
 mod xor;
 
 pub use absence::Absences;
-pub use blob_log::{BlobLog, LOG_KEPT_BYTES, LogListener};
+pub use blob_log::{BlobLog, LOG_KEPT_BYTES, LogListener, is_of_forgotten};
 pub use blobs_apart::BlobsApart;
 pub use blobs_twice::BlobsTwice;
 pub use call::{Call, Operation, Reply};

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use fogbank_durable::shared::{Coming, Object, Seen, Site, Superblock};
 use fogbank_seal::{Digest, Mark, digest};
-use fogbank_store::{DepartureGrid, Log, LogEntry};
+use fogbank_store::{DepartureGrid, Log, LogEntry, is_of_forgotten};
 use futures_util::stream::{self, StreamExt};
 
 use super::canary::Canary;
@@ -29,7 +29,7 @@ use super::cells::Cells;
 use super::client::{Client, Effect};
 use super::entry::{Entry, Says};
 use super::follower::{Before, Follower, mark};
-use super::listening::{Heard, Listener, append, forgotten};
+use super::listening::{Heard, Listener, append, forgotten, not_so_far};
 use super::schedule::{Schedule, Table};
 use super::sealed::seal_entry;
 use crate::{Error, Result, lied};
@@ -78,7 +78,10 @@ pub async fn join(
             Err(error) => {
                 let now = Superblock::newest(site, 1, None).await?;
                 if now.first().is_none_or(|(superblock, _)| superblock.number <= newest) {
-                    return Err(error);
+                    return Err(match error {
+                        Error::Refused(why) if is_of_forgotten(&why) => not_so_far(),
+                        error => error,
+                    });
                 }
                 if tries == TRIES {
                     return Err(outrun(error));

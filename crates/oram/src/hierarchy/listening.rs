@@ -243,3 +243,8 @@ pub fn forgotten() -> Error {
             .into(),
     )
 }
+
+/// The log is said to have forgotten what it may not, as far as anybody has sealed.
+pub fn not_so_far() -> Error {
+    crate::lied("the log is said to be forgotten, and no superblock is so far")
+}

@@ -20,10 +20,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fogbank_durable::shared::{Coming, Seen, SeenRegister, Site};
+use fogbank_durable::shared::{Coming, Seen, SeenRegister, Site, Superblock};
 use fogbank_env::{Nanos, compute};
 use fogbank_seal::{Digest, digest};
-use fogbank_store::{DepartureGrid, Log, LogEntry};
+use fogbank_store::{DepartureGrid, Log, LogEntry, is_of_forgotten};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
@@ -31,7 +31,7 @@ use super::building::Outcome;
 use super::cells::Cells;
 use super::client::{Client, Effect};
 use super::entry::{Found, Says};
-use super::listening::{Heard, forgotten, publish};
+use super::listening::{Heard, forgotten, not_so_far, publish};
 use super::scan::{Cut, CutAsked};
 use super::schedule::Table;
 use super::sealed::{seal_entry, seal_result};
@@ -163,12 +163,29 @@ impl Serving {
     /// Serves until it is closed. Whatever goes wrong ends everything, and all who wait are told.
     pub async fn run(mut self, first: Vec<Effect>) -> Result<()> {
         let _or_midway = EndsMidway(self.fault.clone());
-        let served = self.serve(first).await;
+        let served = match self.serve(first).await {
+            Err(Error::Refused(why)) if is_of_forgotten(&why) => Err(self.is_away(why).await),
+            served => served,
+        };
         let closed = || Error::Caller("the engine is closed".into());
         let reason = served.clone().err().unwrap_or_else(closed);
         self.fault.set(&reason);
         self.refuse_all(&reason);
         served
+    }
+
+    /// What it means that the log says it has forgotten what this client wants. Nobody forgets it
+    /// before a superblock is there that is so far ahead, and those are sealed.
+    async fn is_away(&self, why: String) -> Error {
+        let schedule = self.client.follower().schedule;
+        let epoch = schedule.epoch_of(self.client.follower().length());
+        let kept = u64::from(self.site.parameters().kept_epochs);
+        match Superblock::newest(&self.site, 1, None).await {
+            Ok(newest) if newest.first().is_none_or(|(of, _)| of.number < epoch + kept) => {
+                not_so_far()
+            }
+            _ => Error::Refused(why),
+        }
     }
 
     async fn serve(&mut self, first: Vec<Effect>) -> Result<()> {

@@ -9,11 +9,20 @@
 //! - A result that a listener finds with the entry has a number below its own; all others come
 //!   later by their numbers. So each is told once, and after its entry.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
 use crate::{LogEntry, LogEvent, Result, StoreError};
+
+/// The words of a log that has forgotten what was asked for.
+const FORGOTTEN: &str = "were forgotten";
+
+/// Whether these words of a log say that it has forgotten what was asked for. Nobody has sealed
+/// that: whoever knows better holds it against what is sealed.
+pub fn is_of_forgotten(words: &str) -> bool {
+    words.contains(FORGOTTEN)
+}
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -122,6 +131,12 @@ impl Kept {
         Ok(())
     }
 
+    /// How many sessions but this one have any of the last so many entries.
+    pub(super) fn others_of(&self, session: u32, entries: usize) -> u64 {
+        let last = self.places.iter().rev().take(entries).map(|place| place.entry.session);
+        last.filter(|other| *other != session).collect::<BTreeSet<u32>>().len() as u64
+    }
+
     /// Whether the place has a result; `None` if the place is not kept.
     pub(super) fn has_result(&self, place: u64) -> Option<bool> {
         let index = usize::try_from(place.checked_sub(self.first)?).ok()?;
@@ -196,10 +211,14 @@ impl Kept {
     /// A listener from a place on.
     pub(super) fn listen(&self, from: u64) -> Result<Heard> {
         if from < self.first {
-            let why = format!("places below {} of the log were forgotten", self.first);
-            return Err(StoreError::Refused(why));
+            return Err(self.gone());
         }
         Ok(Heard { from, next: from, number: self.number, just: None })
+    }
+
+    /// What it means that something before the first place that is kept was asked for.
+    pub(super) fn gone(&self) -> StoreError {
+        StoreError::Refused(format!("places below {} of the log {FORGOTTEN}", self.first))
     }
 
     /// What the listener is told next, if there is anything.

@@ -5,7 +5,7 @@
 //!    miss some.
 //! 2. *Count*: an entry counts if its place was not forgotten when it had been read. So one that
 //!    was put at a place that was free because all of it was gone counts for nobody.
-//! 3. *Put*: who puts an entry looks likewise whether it counts, and deletes it if not.
+//! 3. *Put*: who puts an entry looks likewise whether it counts. If not, nothing more is put.
 //!
 //! What the cloud sees: how often each process looks, which is fixed, and that it reads what is
 //! new.
@@ -14,6 +14,7 @@
 mod tests;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use fogbank_env::Nanos;
@@ -69,24 +70,31 @@ impl Inner {
         let mut width = 1;
         loop {
             let next = self.kept.lock().end();
-            let places: Vec<u64> = (next..next.saturating_add(width)).collect();
-            let read = read_all(&self.store, ENTRIES, &places, self.left()?).await?;
-            let found = read.len();
-            let first = self.hear_of_forgotten().await?;
-            let read = read.into_iter().filter(|(at, _)| *at >= first);
-            for ((at, blob), _) in
-                read.zip(next.max(first)..).take_while(|((at, _), next)| at == next)
-            {
-                let entry = form::decode(at, blob)?;
-                self.kept.lock().append(at, entry)?;
-                self.grown.send_replace(());
-            }
+            let (found, first) = self.take_in(next..next.saturating_add(width)).await?;
             // None was there, and it is no place that others have left behind.
             if found == 0 && first <= next {
                 return Ok(());
             }
             width = (2 * width).min(READ_AT_ONCE as u64);
         }
+    }
+
+    /// Takes in the entries of these places, the next ones. How many are there, and the first place
+    /// that is kept.
+    pub(super) async fn take_in(&self, places: Range<u64>) -> Result<(usize, u64)> {
+        let next = places.start;
+        let places: Vec<u64> = places.collect();
+        let read = read_all(&self.store, ENTRIES, &places, self.left()?).await?;
+        let found = read.len();
+        let first = self.hear_of_forgotten().await?;
+        let read = read.into_iter().filter(|(at, _)| *at >= first);
+        for ((at, blob), _) in read.zip(next.max(first)..).take_while(|((at, _), next)| at == next)
+        {
+            let entry = form::decode(at, blob)?;
+            self.kept.lock().append(at, entry)?;
+            self.grown.send_replace(());
+        }
+        Ok((found, first))
     }
 
     /// Whether others have forgotten, and the first place that is kept.
