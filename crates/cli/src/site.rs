@@ -13,7 +13,7 @@ use fogbank::args::{
 };
 use fogbank::backup::unread;
 use fogbank::side_check::check_apart;
-use fogbank::site::{SitePlace, SiteStatus};
+use fogbank::site::{SitePlace, SiteStatus, is_in_bucket};
 use fogbank::{Error, Result, counted, disk_size};
 use fogbank_durable::BackupReader;
 use fogbank_env::{Purpose, quoted};
@@ -279,11 +279,14 @@ async fn rotate(args: SiteRotateKeyArgs) -> Result<()> {
     drop(ending);
     let _ending = of_made()?;
     tell_new(&new).await?;
+    let what = match is_in_bucket(&old_store) {
+        true => format!("all objects under {old_store}"),
+        false => format!("the tenant of {old_store}"),
+    };
     tell(
         "then",
         format_args!(
-            "have the tenant of {old_store} removed, and delete {}: its key still opens what is \
-             there",
+            "have {what} removed, and delete {}: its key still opens what is there",
             old.trusted().display()
         ),
     );

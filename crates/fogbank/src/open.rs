@@ -16,6 +16,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use fogbank_durable::shared::Site;
 use fogbank_durable::{Opening, Recovered, Register, Vault, VaultSettings};
 use fogbank_env::{Clock, FolderLock, Metrics, Nanos, Purpose, Randomness, SystemClock, counted};
 use fogbank_seal::MasterKey;
@@ -510,7 +511,15 @@ impl OpenOptions {
         let key = self.place.trusted().join("key");
         if self.place.in_memory() || !key.exists() {
             let shown = Vault::claimed_config(store).await;
-            return shown.map_err(|e| self.place.in_the_way(e.into()));
+            let shown = shown.map_err(|e| self.place.in_the_way(e.into()))?;
+            if shown.is_none() && Site::is_begun(store).await.unwrap_or(false) {
+                return Err(Error::Usage(format!(
+                    "there is a site at {}, a disk that many clients share: its commands begin \
+                     with fogbank site; for a store or a volume choose another --store",
+                    self.place.store_url()
+                )));
+            }
+            return Ok(shown);
         }
         let randomness = self.randomness()?;
         let mut unused = randomness.stream(Purpose::MasterKey);

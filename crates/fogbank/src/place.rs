@@ -411,6 +411,15 @@ async fn open_objects(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Resul
     Ok(Arc::new(ObjectsStore::at(url, &Environment::of_process(), clock.clone()).await?))
 }
 
+/// Tries a bucket, where a store is being made in one: whether it keeps to conditions and lists
+/// what it holds. Nothing but a mark is left there.
+pub(crate) async fn try_bucket(url: &str, clock: &Arc<dyn Clock>) -> Result<()> {
+    let Ok(at) = url.parse::<ObjectsUrl>() else { return Ok(()) };
+    let environment = Environment::of_process();
+    let store = ObjectsStore::open(&at, &environment, at.options(), clock.clone()).await;
+    store.map_err(of_store)?.make().await.map_err(of_store)
+}
+
 #[cfg(feature = "dynamodb")]
 async fn open_table(url: &str, clock: &Arc<dyn Clock>) -> fogbank_store::Result<Arc<dyn Store>> {
     let (url, environment) = (url.parse()?, Environment::of_process());

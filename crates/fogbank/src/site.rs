@@ -38,14 +38,17 @@ use fogbank_oram::ImmediateEngine;
 use fogbank_oram::hierarchy::{HierarchyEngine, schedule_of};
 use fogbank_seal::{MasterKey, StoreId};
 use fogbank_store::url::StoreUrl;
-use fogbank_store::{Absences, BlobLog, DepartureGrid, Log, Retry, RetrySchedule, Store, ToldLog};
+use fogbank_store::{
+    Absences, BlobLog, DepartureGrid, Log, Retry, RetrySchedule, Store, StoreError, ToldLog,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::new_folder::NewFolders;
 use crate::place::{
-    Place, across_a_link, check_access, lock_trusted_side, of_new, of_store, open_telling,
+    Place, across_a_link, check_access, check_url, lock_trusted_side, of_new, of_store,
+    open_telling, try_bucket,
 };
 use crate::recording::Recording;
 use crate::second_journal::SECOND_JOURNAL_FLAG;
@@ -73,7 +76,7 @@ const KEY: &str = "key";
 
 /// Nanoseconds from one look of a client into a bucket to the next, for what others have logged: it
 /// is waited for on average half as long, and each look asks for two objects at least.
-const LOOK: Nanos = 200_000_000;
+pub(crate) const LOOK: Nanos = 200_000_000;
 
 /// Where a client of a site has its own side.
 #[derive(Debug, Clone)]
@@ -242,8 +245,8 @@ impl SitePlace {
         let begun = self.begun_at(store)?;
         let (at, clock) = open_site_store(store).await.map_err(of_new)?;
         let is_new = begun.is_none();
-        if is_new && Site::is_begun(&at).await? {
-            return Err(is_used(store));
+        if is_new {
+            check_is_empty(&at, store).await?;
         }
         let noted = begun.unwrap_or_else(|| {
             let id = StoreId::draw(&mut random.stream(Purpose::Incarnation));
@@ -272,6 +275,11 @@ impl SitePlace {
                 });
             }
         };
+        if let Err(error) = try_bucket(store, &clock).await {
+            // Nobody has joined what nobody has finished.
+            *is_of_nothing = is_new && site.withdraw().await.is_ok();
+            return Err(error);
+        }
         let quantum = Duration::from_micros(parameters.quantum_us.into());
         finish(site, &DepartureGrid::new(clock, quantum)).await?;
         self.sees(&at, &master, &noted).await
@@ -283,15 +291,13 @@ impl SitePlace {
     /// # Errors
     /// As [`SitePlace::create`] has them.
     pub async fn check_free(&self, store: &str) -> Result<()> {
-        check(store)?;
+        check_store(store)?;
         check_access(store)?;
         check_apart("--data", Some(&self.0), store)?;
         let begun = self.begun_at(store)?;
         if (across_a_link(store) || is_in_bucket(store)) && begun.is_none() {
             let (at, _) = open_site_store(store).await.map_err(of_new)?;
-            if Site::is_begun(&at).await? {
-                return Err(is_used(store));
-            }
+            check_is_empty(&at, store).await?;
         }
         Ok(())
     }
@@ -302,7 +308,7 @@ impl SitePlace {
         match self.noted() {
             Ok(noted) if self.0.join(SEEN).exists() => Err(Error::Usage(format!(
                 "{data} is a client of the site {} already: fogbank site serve --data {} serves \
-                 it; for a new site choose another --data, and a tenant that holds none",
+                 it; for a new site choose another --data, and a tenant or prefix that holds none",
                 noted.id,
                 quoted(self.data())
             ))),
@@ -346,15 +352,25 @@ impl SitePlace {
     ) -> Result<SiteStatus> {
         let of_site = noted.id()?;
         let (_lock, _) = self.begin(&noted.store)?;
-        self.check_new()?;
+        let is_begun = !self.is_there() && self.has_key(master);
+        if !is_begun {
+            self.check_new()?;
+        }
         *is_new = true;
         let (at, _) = open_site_store(&noted.store).await.map_err(of_new)?;
         Site::look(at.clone(), (master, of_site)).await.map_err(of_another)?;
-        fogbank_seal::write_key(&self.key(), master)
-            .map_err(|e| Error::CannotUse(e.to_string()))?;
+        if !is_begun {
+            fogbank_seal::write_key(&self.key(), master)
+                .map_err(|e| Error::CannotUse(e.to_string()))?;
+        }
         self.note(&noted)?;
         self.sees(&at, master, &noted).await?;
         self.status().await
+    }
+
+    /// Whether a stop has left this key here, and nothing by which it would be another's.
+    fn has_key(&self, master: &MasterKey) -> bool {
+        !self.0.join(SEEN).exists() && self.master().is_ok_and(|here| here.is(master))
     }
 
     /// What is known of the site, as the server shows it, held against the superblocks that this
@@ -413,7 +429,7 @@ impl SitePlace {
         if self.store()?.starts_with("file:") {
             return Err(Error::Usage(
                 "this site lies in a folder, where one client can be at a time, so there is nobody \
-                 to build for; several meet at a fogbank-cloud"
+                 to build for; several meet at a fogbank-cloud or in a bucket"
                     .into(),
             ));
         }
@@ -426,11 +442,12 @@ impl SitePlace {
         let lock = lock_trusted_side(&self.0)?;
         let master = self.master()?;
         let alone = lock_folder(&noted.store)?;
-        let at = open_bare(&noted.store).await?;
+        let at = open_bare(&noted.store).await.map_err(|error| self.if_gone(error))?;
         let (bare, clock) = (at.store.clone(), at.clock.clone());
         let mut salts = random.stream(Purpose::Incarnation);
         let register = Arc::new(FileSeen::new(&self.0.join(SEEN)));
-        let has_seen = register.read().await?.is_some();
+        let seen_length = register.read().await?.map(|seen| seen.length);
+        let has_seen = seen_length.is_some();
         let keys = (&master, noted.id()?);
         let recording = match record {
             // What a trace begins with is in the header, which is read twice then.
@@ -446,7 +463,7 @@ impl SitePlace {
         let site = site.map_err(|error| gone(error, has_seen))?;
         let parameters = site.parameters();
         // A log in a folder has blobs of its own, which nobody else sees.
-        let log = open_log(&noted.store, &at, &parameters).await?;
+        let log = open_log(&noted.store, &at, &parameters, seen_length).await?;
         let log = recording.as_ref().map_or(log.clone(), |recording| recording.log(log));
         let quantum = Duration::from_micros(parameters.quantum_us.into());
         let grid = DepartureGrid::new(clock.clone(), quantum);
@@ -475,10 +492,26 @@ impl SitePlace {
         let noted = self.noted()?;
         let master = self.master()?;
         let seen = FileSeen::new(&self.0.join(SEEN)).read().await?;
-        let (store, _) = open_site_store(&noted.store).await?;
+        let opened = open_site_store(&noted.store).await;
+        let (store, _) = opened.map_err(|error| self.if_gone(error))?;
         let site = Site::look(store, (&master, noted.id()?)).await;
         let site = site.map_err(|error| gone(error, seen.is_some()))?;
         Ok((noted, Arc::new(site), seen))
+    }
+
+    /// What it means that what held the site is gone: a loss, and no mistyped URL.
+    fn if_gone(&self, error: Error) -> Error {
+        match error {
+            Error::Usage(why) if self.0.join(SEEN).exists() && fogbank_objects::is_gone(&why) => {
+                let why = why.split(';').next().unwrap_or_default();
+                Error::CloudLied(format!(
+                    "{} has seen a site, and {why}: it was removed, or another provider answers; \
+                     put it back as it was, or restore a backup (fogbank site restore)",
+                    self.data().display()
+                ))
+            }
+            error => error,
+        }
     }
 
     /// Keeps what the server shows now, where nothing was seen before.
@@ -492,7 +525,7 @@ impl SitePlace {
     }
 
     fn begin(&self, store: &str) -> Result<(FolderLock, Randomness)> {
-        check(store)?;
+        check_store(store)?;
         check_apart("--data", Some(&self.0), store)?;
         Ok((lock_trusted_side(&self.0)?, randomness()?))
     }
@@ -536,8 +569,8 @@ impl SitePlace {
     fn is_another(&self, store: &str) -> Error {
         Error::Usage(format!(
             "what was begun in {0} at {store} is finished, or was begun with another size: fogbank \
-             site status --data {1} tells; for a new site choose another --data, and a tenant that \
-             holds none",
+             site status --data {1} tells; for a new site choose another --data, and a tenant or \
+             prefix that holds none",
             self.data().display(),
             quoted(self.data())
         ))
@@ -600,6 +633,22 @@ fn is_used(store: &str) -> Error {
     ))
 }
 
+/// Refuses a place for a new site where anything of that kind is.
+async fn check_is_empty(at: &Arc<dyn Store>, store: &str) -> Result<()> {
+    if at.blob_list("").await.map_err(of_store)?.is_empty() {
+        return Ok(());
+    }
+    match Site::is_begun(at).await {
+        Ok(true) => Err(is_used(store)),
+        // Somebody else's `site` is none of a store's blobs.
+        Ok(false) | Err(fogbank_durable::Error::CloudLied(_)) => Err(Error::Usage(format!(
+            "there is something at {store} already, and it is no site: a store, a volume, or \
+             somebody's files. Choose a prefix or a tenant that holds nothing"
+        ))),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// What it means that there is no site, where this client may have seen one.
 fn gone(error: fogbank_durable::Error, has_seen: bool) -> Error {
     match error {
@@ -628,28 +677,34 @@ struct At {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     absences: Arc<Absences>,
+    is_bucket: bool,
 }
 
 async fn open_bare(url: &str) -> Result<At> {
-    check(url)?;
+    check_store(url)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let absences = Arc::new(Absences::new("the cloud"));
     let store = open_telling(url, &clock, &absences).await?;
-    Ok(At { store, clock, absences })
+    Ok(At { store, clock, absences, is_bucket: is_in_bucket(url) })
 }
 
 impl At {
-    /// A server that is started again may take a minute, as its log may.
+    /// A server that is started again may take a minute, as its log may. Each try at a bucket is
+    /// some tries of its own, six seconds long.
     fn patient(&self, store: Arc<dyn Store>) -> Arc<dyn Store> {
-        let schedule = RetrySchedule { waits: [Duration::from_secs(10); 5].to_vec() };
+        let waits = if self.is_bucket { 3 } else { 5 };
+        let schedule = RetrySchedule { waits: vec![Duration::from_secs(10); waits] };
         let patient = Retry::new(store, self.clock.clone(), schedule);
         Arc::new(patient.telling(self.absences.clone()))
     }
 }
 
 /// Refuses a store where clients cannot meet.
-fn check(url: &str) -> Result<()> {
-    if across_a_link(url) || is_in_bucket(url) || url.starts_with("file:") {
+pub fn check_store(url: &str) -> Result<()> {
+    if ["s3://", "az://", "gs://"].iter().any(|scheme| url.starts_with(scheme)) {
+        return check_url(url);
+    }
+    if across_a_link(url) || url.starts_with("file:") {
         return Ok(());
     }
     Err(Error::Usage(format!(
@@ -659,7 +714,8 @@ fn check(url: &str) -> Result<()> {
     )))
 }
 
-fn is_in_bucket(url: &str) -> bool {
+/// Whether no server of ours is between there.
+pub fn is_in_bucket(url: &str) -> bool {
     url.parse::<ObjectsUrl>().is_ok()
 }
 
@@ -671,28 +727,51 @@ fn lock_folder(url: &str) -> Result<Option<FolderLock>> {
         Some(lock) => Ok(Some(lock)),
         None => Err(Error::CannotUse(format!(
             "another client has this site open, and in a folder there can be one at a time: {}; \
-             several meet at a fogbank-cloud",
+             several meet at a fogbank-cloud or in a bucket",
             folder.display()
         ))),
     }
 }
 
-/// The log of the site. In a folder this process alone appends; in a bucket nobody is between.
-async fn open_log(url: &str, at: &At, parameters: &SiteParameters) -> Result<Arc<dyn Log>> {
-    let clock = &at.clock;
+/// The log of the site, of which this client has seen so many places. In a folder this process
+/// alone appends; in a bucket nobody is between.
+async fn open_log(
+    url: &str,
+    at: &At,
+    parameters: &SiteParameters,
+    seen: Option<u64>,
+) -> Result<Arc<dyn Log>> {
+    let (clock, absences) = (&at.clock, || at.absences.clone());
     if across_a_link(url) {
         let log = fogbank_cloud::LogClient::open(url, clock).await.map_err(of_store)?;
-        return Ok(Arc::new(ToldLog::new(log, clock.clone(), at.absences.clone())));
+        return Ok(Arc::new(ToldLog::new(log, clock.clone(), absences())));
     }
-    let store = at.patient(at.store.clone());
     let SiteParameters { epoch, kept_epochs, block_bytes, .. } = *parameters;
     let places = u64::from(epoch) * (u64::from(kept_epochs) + 8);
     let kept_bytes = 4 * places * (u64::from(block_bytes) + 512);
-    let log = match is_in_bucket(url) {
-        true => BlobLog::open_beside_others(store, clock.clone(), kept_bytes, LOOK).await,
-        false => BlobLog::open(store, clock.clone(), kept_bytes).await,
-    };
-    Ok(Arc::new(log.map_err(of_store)?))
+    if !is_in_bucket(url) {
+        let log = BlobLog::open(at.patient(at.store.clone()), clock.clone(), kept_bytes).await;
+        return Ok(Arc::new(log.map_err(of_store)?));
+    }
+    // Whoever calls it is patient.
+    let log = BlobLog::open_beside_others(at.store.clone(), clock.clone(), kept_bytes, LOOK).await;
+    let log = log.map_err(of_log)?;
+    if seen.is_some_and(|seen| log.end() < seen) {
+        let why = "the newest entries of the log that this client has seen are gone".into();
+        return Err(of_log(StoreError::Misbehaved(why)));
+    }
+    Ok(Arc::new(ToldLog::new(log, clock.clone(), absences())))
+}
+
+/// Before anything is put: what is there is as the cloud left it.
+fn of_log(error: StoreError) -> Error {
+    match of_store(error) {
+        Error::CloudLied(why) => Error::CloudLied(format!(
+            "{why}: it was deleted, or the bucket is an older one; put back what the cloud held \
+             before, or restore a backup (fogbank site restore)"
+        )),
+        error => error,
+    }
 }
 
 #[cfg(test)]

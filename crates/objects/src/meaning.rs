@@ -55,6 +55,9 @@ pub(crate) fn of_answer(status: StatusCode, code: &str, asked: Asked) -> Result<
             "the object store does not take the request ({said}): check region (AWS_REGION) and \
              endpoint"
         )),
+        400 if code == NO_NAME => Failure::elsewhere(format!(
+            "the object store has no buckets of such a name ({said}): correct the store URL"
+        )),
         304 | 412 => Failure::misbehaved(format!("{words} where no condition was asked for")),
         409 if code == EXISTS => {
             Failure::misbehaved(format!("{words} where no condition was asked for"))
@@ -148,6 +151,8 @@ fn plain(code: &str) -> String {
 const NO_OBJECT: [&str; 4] = ["", "NoSuchKey", "BlobNotFound", "NoSuchUpload"];
 const NO_BUCKET: [&str; 2] = ["NoSuchBucket", "ContainerNotFound"];
 /// Azure's word for a condition that does not hold; another conflict is no answer.
+/// Of a bucket that cannot be.
+const NO_NAME: &str = "InvalidBucketName";
 const EXISTS: &str = "BlobAlreadyExists";
 /// What the library understands as that nothing has failed.
 const ALL_DELETED: &[u8] =

@@ -19,6 +19,11 @@ use crate::{BlobKey, CellKey, PermutationKey, SplitKeys};
 pub struct MasterKey(Zeroizing<[u8; 32]>);
 
 impl MasterKey {
+    /// Whether the other is the same.
+    pub fn is(&self, other: &Self) -> bool {
+        *self.0 == *other.0
+    }
+
     /// Takes over key bytes and erases the caller's copy.
     pub fn from_bytes(bytes: &mut [u8; 32]) -> Self {
         let key = Self(Zeroizing::new(*bytes));

@@ -166,7 +166,7 @@ impl Stack {
         let found = self.look().await?;
         match (found.has_ext4, found.has_mmp) {
             (true, true) => say_error!(
-                "looking whether another client has it mounted: up to a minute, if it was not \
+                "looking whether another client has it mounted: a minute or two, if it was not \
                  unmounted"
             ),
             (true, false) => say_error!(

@@ -75,8 +75,17 @@ impl Site {
     ///
     /// # Errors
     /// By blame.
-    pub async fn is_begun(store: &Arc<dyn Store>) -> Result<bool> {
+    pub async fn is_begun(store: &(impl Store + ?Sized)) -> Result<bool> {
         Ok(store.blob_get(&Object::Header.to_string()).await?.is_some())
+    }
+
+    /// Takes back what was begun and not finished.
+    ///
+    /// # Errors
+    /// By blame.
+    pub async fn withdraw(&self) -> Result<()> {
+        let (session, header) = (Object::Session(self.session()), Object::Header);
+        Ok(self.store.blob_delete(&[&session.to_string(), &header.to_string()]).await?)
     }
 
     /// Makes a site, all of whose blocks hold zeros.
