@@ -76,9 +76,17 @@ pub struct SitePlanArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1, 5, 30],
           value_parser = within(1..=10_000_u32))]
     pub clients: Vec<u32>,
-    /// The link of each client to the server.
+    /// Where clients would meet, for its prices and its distance: nothing is asked of it.
+    /// grpc://HOST:PORT/TENANT, s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX
+    /// [a fogbank-cloud].
+    #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
+    pub store: Option<String>,
+    /// The link of each client to it.
     #[command(flatten)]
     pub link: LinkArgs,
+    /// Prices of clouds in US dollars, in place of list prices: a TOML file, as for volume plan.
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
     /// One JSON object as the last line of standard output.
     #[arg(long)]
     pub json: bool,
@@ -176,7 +184,8 @@ pub struct SiteCreateArgs {
     /// Which client.
     #[command(flatten)]
     pub client: SiteArgs,
-    /// Where clients meet: grpc://HOST:PORT/TENANT, a fogbank-cloud.
+    /// Where clients meet: grpc://HOST:PORT/TENANT, a fogbank-cloud, or a bucket:
+    /// s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX.
     #[arg(long, value_name = "URL", env = "FOGBANK_STORE")]
     pub store: String,
     /// Bytes of the disk.

@@ -8,7 +8,7 @@ use super::pieces::Pieces;
 use super::schedule::{Schedule, Table};
 
 /// See the module.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Cost {
     /// Cells that a query touches.
     pub touched: f64,
@@ -16,6 +16,8 @@ pub struct Cost {
     pub read: f64,
     /// Cells that builds write for each query.
     pub written: f64,
+    /// Chunks that have as many cells as are read, and as are written.
+    pub chunks: [f64; 2],
     /// Cells at the server, at most.
     pub stored: u64,
     /// Bytes by which a client knows what tables hold and where, at most.
@@ -28,11 +30,12 @@ pub use super::sealed::stored_bytes;
 impl Cost {
     /// That of a site of this schedule.
     pub fn of(schedule: &Schedule) -> Self {
-        let none = Self { touched: 0.0, read: 0.0, written: 0.0, stored: 0, known_bytes: 0 };
-        (0..=schedule.bottom()).map(|level| of_level(schedule, level)).fold(none, |sum, of| Self {
+        let levels = (0..=schedule.bottom()).map(|level| of_level(schedule, level));
+        levels.fold(Self::default(), |sum, of| Self {
             touched: sum.touched + of.touched,
             read: sum.read + of.read,
             written: sum.written + of.written,
+            chunks: [0, 1].map(|way| sum.chunks[way] + of.chunks[way]),
             stored: sum.stored + of.stored,
             known_bytes: sum.known_bytes + of.known_bytes,
         })
@@ -76,10 +79,12 @@ fn of_level(schedule: &Schedule, level: u8) -> Cost {
     // Most is there when a build starts.
     let starts = tables(2 * growth..4 * growth).map(|table| at(schedule.build_starts(table)));
     let (stored, known) = starts.fold((0, 0), |(a, b), (c, d)| (a.max(c), b.max(d)));
+    let [read, written] = [read, written].map(|cells| cells as f64 / queries);
     Cost {
         touched: fakes as f64 / queries,
-        read: read as f64 / queries,
-        written: written as f64 / queries,
+        read,
+        written,
+        chunks: [read, written].map(|cells| cells / f64::from(schedule.chunk_cells(level))),
         stored,
         known_bytes: known,
     }
