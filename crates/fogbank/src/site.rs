@@ -827,6 +827,58 @@ mod tests {
         assert!(is_usage && beyond.to_string().contains("epoch 0"), "{beyond}");
     }
 
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_place_that_holds_something_else_takes_no_site() {
+        let folder = tempfile::tempdir().unwrap();
+        let (url, one) = (
+            format!("file://{}", folder.path().join("cloud").display()),
+            SitePlace::new(&folder.path().join("one")),
+        );
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let store = fogbank_store::url::open(&url, &clock).await.unwrap();
+        for name in ["commit", "site"] {
+            let bytes = bytes::Bytes::from_static(b"somebody's");
+            store.blob_put(name, bytes, fogbank_store::PutCondition::Always).await.unwrap();
+            let refused = one.create(&url, MIB, 4096).await.unwrap_err();
+            assert!(matches!(refused, Error::Usage(_)), "{name}: {refused}");
+            assert!(!one.is_there() && !one.key().exists(), "{name}");
+            store.blob_delete(&[name]).await.unwrap();
+        }
+        drop(store);
+        one.create(&url, MIB, 4096).await.unwrap();
+        // Nor is a site's place another store's.
+        let data = folder.path().join("volume");
+        let place = Place { store: Some(url), ..Place::local(data) };
+        let (store, clock) = open_site_store(&one.store().unwrap()).await.unwrap();
+        let shown = crate::OpenOptions::new(place).config_shown(&*store, &clock).await;
+        assert!(matches!(shown, Err(Error::Usage(_))), "{shown:?}");
+    }
+
+    /// A stop has left the key, and not what says of which site it is.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_was_stopped_while_it_joined_joins_by_the_same_command() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| SitePlace::new(&folder.path().join(name));
+        let url = format!("file://{}", folder.path().join("cloud").display());
+        let (one, two) = (place("one"), place("two"));
+        one.create(&url, MIB, 4096).await.unwrap();
+        let (master, id) = (one.master().unwrap(), one.id().unwrap());
+        std::fs::create_dir_all(two.trusted()).unwrap();
+        for (name, goes_on) in [("another", false), ("two", true)] {
+            let key = match goes_on {
+                true => fogbank_seal::write_key(&two.key(), &master),
+                false => fogbank_seal::write_key(&two.key(), &MasterKey::from_bytes(&mut [1; 32])),
+            };
+            key.unwrap();
+            let joined = two.join(&url, &master, &id).await;
+            assert_eq!(joined.is_ok(), goes_on, "{name}");
+            if !goes_on {
+                std::fs::remove_file(two.key()).unwrap();
+            }
+        }
+        assert_eq!(two.status().await.unwrap().id, id);
+    }
+
     /// So many reads, some at once.
     async fn reads(place: &SitePlace, count: u32) {
         let disk = place.open().await.unwrap();

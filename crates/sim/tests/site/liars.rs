@@ -33,6 +33,8 @@ enum Lie {
     Swaps,
     /// The one before it stands in its place, too.
     Repeats,
+    /// It is said to be forgotten, and all before it.
+    Forgotten,
     /// Its result is that of the place before.
     OldResult,
     /// Cells are answered in another order.
@@ -148,6 +150,13 @@ impl Log for BentLog {
             let mut before = <[Bytes; 2]>::default();
             while let Some(event) = events.recv().await {
                 let told = match event {
+                    Ok(LogEvent::Entry(place, _))
+                        if liar.lie == Lie::Forgotten && place >= liar.at =>
+                    {
+                        liar.lies();
+                        let why = "places below 1000 of the log were forgotten".into();
+                        vec![Err(StoreError::Refused(why))]
+                    }
                     Ok(event) => liar.bent(event, &mut before).into_iter().map(Ok).collect(),
                     Err(error) => vec![Err(error)],
                 };
@@ -275,6 +284,7 @@ async fn who_is_lied_to_says_what_it_found_soon_and_falls_silent() {
         (Lie::Doubles, &[TWICE]),
         (Lie::Swaps, &[ELSEWHERE, "a result came before its entry"]),
         (Lie::Repeats, &[TWICE, ELSEWHERE]),
+        (Lie::Forgotten, &["the log is said to be forgotten, and no superblock is so far"]),
         (Lie::OldResult, &[FORGED]),
         (Lie::SwapsCells, &[CELL]),
         (Lie::OldCells, &[CELL]),
