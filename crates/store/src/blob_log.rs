@@ -194,8 +194,8 @@ impl Inner {
         Ok(inner)
     }
 
-    /// Looks whether all places before one that is taken are, too: nobody puts an entry before it
-    /// knows those. One that was put while names were read is there by now.
+    /// Looks whether all places before one that is taken are, too: nobody puts an entry before they
+    /// are. One that was put while names were read is there by now.
     async fn has_no_hole(&self, last: Option<u64>) -> Result<()> {
         if last.is_none_or(|last| last < self.kept.lock().end()) {
             return Ok(());
@@ -210,11 +210,13 @@ impl Inner {
         }
     }
 
-    /// Leaves the next places to others: the time of a put to each that has put any lately.
+    /// Leaves the next places to others: the time of a put to each that has put any lately. A put
+    /// that took long, since the cloud was away, is no measure of that.
     fn leave(&self, session: u32) {
         if self.beside_others {
             let others = self.kept.lock().others_of(session, LATELY);
-            *self.leaves_until.lock() = self.clock.now() + others * *self.put_takes.lock();
+            let left = others.saturating_mul(*self.put_takes.lock()).min(LEFT_NANOS_MAX);
+            *self.leaves_until.lock() = self.clock.now() + left;
         }
     }
 
@@ -556,6 +558,8 @@ pub const LOG_KEPT_BYTES: u64 = 256 << 20;
 const PASSED_AT_ONCE: u64 = 16;
 /// Entries by which it is seen who has put any lately.
 const LATELY: usize = 32;
+/// For how long places are left to others, at most.
+const LEFT_NANOS_MAX: Nanos = 1_000_000_000;
 /// How long an entry waits for its predecessor.
 const PREDECESSOR_NANOS_MAX: Nanos = 10_000_000_000;
 /// Places whose blobs go in one call, and blobs that are read at once.

@@ -211,6 +211,25 @@ async fn nobody_is_too_late_again_and_again() {
     }
 }
 
+/// A cloud that took long once does not have everybody wait as long for everybody.
+#[tokio::test(start_paused = true)]
+async fn places_are_not_left_for_as_long_as_a_cloud_is_away() {
+    let link = Link { round_trip: Duration::from_secs(20), ..Link::instant() };
+    let clock = Arc::new(SystemClock::new());
+    let random = Randomness::repeatable(9).stream(Purpose::Faults);
+    let store: Arc<dyn Store> =
+        Arc::new(Delay::new(MemoryStore::new(), clock.clone(), link, random));
+    for session in 1..=5 {
+        open(&store, NEVER).await.append(entry(session, 1)).await.unwrap();
+    }
+    let log = open(&store, NEVER).await;
+    log.append(entry(6, 1)).await.unwrap();
+    let begun = clock.now();
+    log.append(entry(6, 2)).await.unwrap();
+    // A put and what was forgotten; five others would be 100 seconds more.
+    assert!(clock.now() - begun <= 41_000_000_000, "{}", clock.now() - begun);
+}
+
 /// A place that is missing before others is told before anything is put there.
 #[tokio::test(start_paused = true)]
 async fn a_hole_is_told_at_the_start_and_left_as_it_is() {
